@@ -102,6 +102,29 @@ fn pip_installs_a_wheel_whose_library_python_loads() {
     project.start(&[&python, "-m", "pip", "check"]).succeeds();
 }
 
+/// The functions of PyTorch's stable interface are C functions.
+#[test]
+fn libraries_with_the_interface_of_pytorch_need_one_release_of_it() {
+    let source = "int SYMBOL(int);\nint add_one(int x) { return SYMBOL(x); }\n";
+    let Some(project) = project(ADD_ONE, "") else { return };
+    let table = project.read("gpubuild.toml");
+    project.write(
+        "gpubuild.toml",
+        &table.replacen("[project]\n", "[project]\nprofile = \"torch-extension\"\n", 1),
+    );
+    let packed = |symbol: &str, requirement: &str| {
+        project.write("vendor/adder.c", &source.replace("SYMBOL", symbol));
+        let requirement = format!("[project]\ndependencies = [\"{requirement}\"]\n");
+        project.write("pyproject.toml", &PYPROJECT.replacen("[project]\n", &requirement, 1));
+        let ran = pack(&project, &["--format", "wheel", "--out", "dist", "--backends", "cpu"]);
+        ran.succeeds().stderr.contains("uses the C++ interface of torch")
+    };
+    let unstable = "_ZN2at4_ops3mulEi";
+    assert!(packed(unstable, "torch>=2.10"));
+    assert!(!packed(unstable, "torch==2.10.*"));
+    assert!(!packed("aoti_torch_get_dtype", "torch>=2.10"));
+}
+
 #[test]
 fn wheels_are_reproducible() {
     let Some(project) = project(ADD_ONE, "") else { return };

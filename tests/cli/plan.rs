@@ -201,6 +201,42 @@ fn extensions_of_pytorch_get_the_architectures_of_rocm_in_its_variable() {
     assert_eq!(found["trees"][0]["env"]["PYTORCH_ROCM_ARCH"], Value::Null);
 }
 
+/// A PyTorch with ROCm looks for it, also for an extension without ROCm code, and reads its folder from the environment only.
+#[test]
+fn extensions_of_pytorch_for_rocm_get_its_folder_and_architectures() {
+    let sandbox = complete("torch-extension");
+    let table = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{table}[backends.rocm]\noptions = {{ WITH_ROCM = \"ON\" }}\n"));
+    let site = "env/lib/python3.11/site-packages/torch";
+    sandbox.write(&format!("{site}/share/cmake/Torch/TorchConfig.cmake"), "");
+    let run = |host: &str, hip: &str, backends: &str, more: &[&str]| {
+        let version = format!("cuda: Optional[str] = None\nhip: Optional[str] = {hip}\n");
+        sandbox.write(&format!("{site}/version.py"), &version);
+        let mut command = sandbox.command();
+        command.env("VIRTUAL_ENV", sandbox.path("env"));
+        command.args(["plan", "--backends", backends, "--host", &recorded(host)]).args(more);
+        RunResult::from(command.output().unwrap())
+    };
+    for backends in ["cpu", "rocm"] {
+        let found = planned(&run("ubuntu-22.04-mi300x", "'6.3.42131-fa1d09cbd'", backends, &["--json"]));
+        let tree = &found["trees"][0];
+        assert_eq!(
+            cache(&found, "CMAKE_HIP_COMPILER_ROCM_ROOT"),
+            tree["env"]["ROCM_PATH"].as_str(),
+            "{found:#}"
+        );
+        assert_eq!(tree["env"]["PYTORCH_ROCM_ARCH"], "gfx942");
+        let ran = run("ubuntu-22.04-mi300x", "'7.0.51831'", backends, &[]);
+        ran.fails(2, "plan.refused")
+            .says(&["built with rocm 7.0.51831, requires rocm toolkit 7, found 6.3", "install rocm 7"]);
+        let ran = run("ubuntu-22.04-rtx4090", "'6.3.42131'", backends, &[]);
+        ran.fails(2, "plan.refused")
+            .says(&["install rocm 6 from its vendor, or a build of the package without rocm"]);
+    }
+    let found = planned(&run("ubuntu-22.04-mi300x", "None", "cpu", &["--json"]));
+    assert_eq!((&found["trees"][0]["env"]["ROCM_PATH"], cache(&found, "ROCM_PATH")), (&Value::Null, None));
+}
+
 #[test]
 fn unknown_architectures_warn_unless_nvcc_lists_them() {
     let sandbox = complete("gk");

@@ -1,7 +1,7 @@
 //! `gpubuild pack` writes how each variant was built, and `gpubuild install --require-provenance` checks it.
 #![cfg(target_os = "linux")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::pack::{pack, project, sha256};
 use crate::support::{RunResult, Sandbox, is_on_path, skip};
@@ -146,7 +146,7 @@ fn registries_find_statement_and_bill_of_materials_by_the_image() {
     let Some(release) = SignedRelease::new() else { return };
     let index = release.json("release/index.json");
     let manifests = index["manifests"].as_array().unwrap();
-    assert_eq!(manifests.len(), 3);
+    assert_eq!(manifests.len(), 4);
     let kinds: Vec<&str> = manifests.iter().filter_map(|one| one["artifactType"].as_str()).collect();
     assert_eq!(
         kinds,
@@ -159,7 +159,7 @@ fn registries_find_statement_and_bill_of_materials_by_the_image() {
     let digest =
         |value: &Value| value["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap().to_owned();
     let image = release.blob("release", &digest(&manifests[0]));
-    for referrer in &manifests[1..] {
+    for referrer in &manifests[1..3] {
         let document = release.blob("release", &digest(referrer));
         assert_eq!(document["subject"]["digest"], manifests[0]["digest"]);
         let layer = &document["layers"][0];
@@ -168,4 +168,8 @@ fn registries_find_statement_and_bill_of_materials_by_the_image() {
         // Tools that copy the image only copy the document too.
         assert!(image["layers"].as_array().unwrap().iter().any(|one| one["digest"] == layer["digest"]));
     }
+    // The list for registries without the referrers API, under the tag that clients ask for.
+    let tag = &manifests[3]["annotations"]["org.opencontainers.image.ref.name"];
+    assert_eq!(tag.as_str().unwrap(), format!("sha256-{}", digest(&manifests[0])));
+    assert_eq!(release.blob("release", &digest(&manifests[3]))["manifests"], json!(manifests[1..3]));
 }

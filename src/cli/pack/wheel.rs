@@ -11,6 +11,7 @@ use gpubuild_plan::project::{Project, PythonTable, WheelVariants, python_version
 use gpubuild_release::manifest;
 use gpubuild_release::wheel::contents::WheelInputs;
 use gpubuild_release::wheel::info::{self, PackedWheel, WheelRequest};
+use gpubuild_release::wheel::interface::UnpinnedInterface;
 use gpubuild_release::wheel::project::{self, Distinction, PythonProject};
 use gpubuild_release::wheel::variant::{self, LabelledVariant, VariantProperties};
 use gpubuild_release::wheel::{WheelError, WrittenWheel, sdist};
@@ -50,6 +51,7 @@ pub(super) fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Re
             index = Some(list_variant(context, &folder, &python, variant)?);
         }
         write(context, &folder, &packed.wheel.file, &packed.bytes)?;
+        warn_of_interfaces(context, &packed.unpinned);
         if arguments.wheel.single {
             warn_of_static_keys(context, &python, &packed.wheel);
         }
@@ -166,6 +168,7 @@ fn pack(
         project: metadata,
         variant,
         source: &project.source,
+        packages: &project.profile.packages,
         locked: locked.as_ref(),
     };
     info::pack(host, &request).map_err(|error| Failure::of(&error, Exit::Negative))
@@ -180,6 +183,18 @@ fn warn_of_static_keys(context: &CommandContext<'_>, python: &PythonProject, whe
     let requires = wheel.requires.join(", ");
     context.printer.warning(&format!("uv does not install what the wheel requires: {requires}"));
     context.printer.hint(&format!("add `dynamic = [\"{key}\"]` to [project] of pyproject.toml"));
+}
+
+/// A library with the C++ interface of another package fails to load, or crashes, with other releases of that package.
+fn warn_of_interfaces(context: &CommandContext<'_>, found: &[UnpinnedInterface]) {
+    for UnpinnedInterface { library, package } in found {
+        context.printer.warning(&format!(
+            "`{library}` uses the C++ interface of {package}, which changes with every release, but the wheel does not require one release"
+        ));
+        context.printer.hint(&format!(
+            "add the release that it was built with to `dependencies` in pyproject.toml, such as `{package}==2.9.*`, or use the stable interface"
+        ));
+    }
 }
 
 /// How the wheel differs from those of other variants: not at all for the CPU, which every machine has.

@@ -20,9 +20,8 @@ use super::request::{BackendRequest, BackendSelection};
 use super::tree;
 use super::{Dropped, Fetch, Plan, PlannedBinary, PlannedEnvironment};
 use crate::artifacts::ModuleLoader;
-use crate::project::Linkage;
-use crate::project::Project;
 use crate::project::profile::{BackendRow, Conflict};
+use crate::project::{Linkage, Project};
 
 /// The inputs of the planner.
 #[derive(Debug, Clone, Copy)]
@@ -334,6 +333,12 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
 
 /// Completes the command that installs a missing toolkit: with the release and the components that the project needs.
 fn for_project(inputs: &PlanInputs<'_>, backend: Backend, mut reason: Reason) -> Reason {
+    let package = inputs.project.built_with.iter().find(|package| package.backend == backend);
+    // The distribution has another release.
+    if let Some(package) = package.filter(|_| reason.id == "rocm.toolkit.missing") {
+        reason.hint = Some(package.hint());
+        return reason;
+    }
     let install = format!("gpubuild toolkit install {backend}");
     let Some(rest) = reason.hint.as_deref().and_then(|hint| hint.strip_prefix(&install)) else {
         return reason;
@@ -341,7 +346,6 @@ fn for_project(inputs: &PlanInputs<'_>, backend: Backend, mut reason: Reason) ->
     if !rest.is_empty() && !rest.starts_with(" (") {
         return reason;
     }
-    let package = inputs.project.built_with.iter().find(|package| package.backend == backend);
     let release = package.map(|package| format!("@{}", package.requirement())).unwrap_or_default();
     let components = row(inputs, backend).map(|row| row.components.join(",")).unwrap_or_default();
     let with = if components.is_empty() { components } else { format!(" --with {components}") };

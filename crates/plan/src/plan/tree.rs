@@ -10,7 +10,7 @@ use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::Os;
 
-use super::archs::{self, ArchSelection};
+use super::archs::{self, ArchPlan, ArchSelection};
 use super::entries::{CacheEntries, entries};
 use super::groups::TreePart;
 use super::make::{BuildKit, HostCompiler, PlanInputs, Remarks, is_self_contained};
@@ -20,6 +20,8 @@ use crate::project::{BuiltWith, Linkage};
 use crate::target::HOST_COMPILER_VARIABLES;
 
 type Blocked = (Backend, Vec<Reason>);
+/// Cache entries or variables by name.
+type Entries = BTreeMap<String, String>;
 
 /// Divides the backends into trees and computes the cache entries of each.
 pub(super) fn group(
@@ -65,22 +67,21 @@ fn tree(
     let mut cache = common(inputs);
     cache.extend(linkage::entries(inputs, part));
     let mut prefixes: Vec<String> = entries.cache.get(PREFIX_PATH).cloned().into_iter().collect();
-    let mut env = BTreeMap::new();
     for backend in backends {
         let settings =
             settings(inputs, *backend, requirement, remarks).map_err(|reasons| (*backend, reasons))?;
-        // PyTorch reads the architectures of ROCm from a variable only.
-        if let (Some(name), Some(list)) =
-            (&inputs.project.profile.rocm_arch_variable, settings.get("CMAKE_HIP_ARCHITECTURES"))
-        {
-            env.insert(name.clone(), list.clone());
-        }
         prefixes.extend(settings.get(PREFIX_PATH).filter(|one| !prefixes.contains(one)).cloned());
         cache.extend(settings);
     }
-    let located = built_with(inputs, backends, requirement)?;
+    let (located, mut env) = built_with(inputs, backends, requirement)?;
     entries.may_be_unknown.extend(located.keys().cloned());
     cache.extend(located);
+    // PyTorch reads the architectures of ROCm from a variable only.
+    if let (Some(name), Some(list)) =
+        (&project.profile.rocm_arch_variable, cache.get("CMAKE_HIP_ARCHITECTURES"))
+    {
+        env.insert(name.clone(), list.clone());
+    }
     // Options of gpubuild.toml have precedence over those of toolkits.
     cache.append(&mut entries.cache);
     if !prefixes.is_empty() {
@@ -182,9 +183,7 @@ fn settings(
         Backend::Rocm => {
             let selection = ArchSelection::rocm(inputs.env, of_project);
             remarks.notes.extend(selection.note(own).map(|note| format!("rocm: {note}")));
-            let devices: Vec<String> =
-                inputs.matrix.verdict(backend).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
-            let plan = archs::rocm(&selection, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;
+            let plan = rocm_archs(inputs, kit).map_err(|reason| vec![reason])?;
             remarks.notes.extend(plan.notes.iter().map(|note| format!("rocm: {note}")));
             cache.insert("CMAKE_HIP_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
         }
@@ -193,14 +192,22 @@ fn settings(
     Ok(cache)
 }
 
-/// The cache entries for the toolkits that the project's CMake packages were built with. Those packages look for them also in trees of
-/// other backends.
+/// The architectures for ROCm.
+fn rocm_archs(inputs: &PlanInputs<'_>, kit: &BuildKit) -> Result<ArchPlan<String>, Reason> {
+    let selection = ArchSelection::rocm(inputs.env, Some(&inputs.project.file));
+    let devices: Vec<String> =
+        inputs.matrix.verdict(Backend::Rocm).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
+    archs::rocm(&selection, &devices, &kit.default_gfx)
+}
+
+/// The cache entries and variables for the toolkits that the project's CMake packages were built with. Those packages look for them also
+/// in trees of other backends.
 fn built_with(
     inputs: &PlanInputs<'_>,
     backends: &[Backend],
     requirement: Option<&str>,
-) -> Result<BTreeMap<String, String>, Blocked> {
-    let mut cache = BTreeMap::new();
+) -> Result<(Entries, Entries), Blocked> {
+    let (mut cache, mut env) = (Entries::new(), Entries::new());
     for package in &inputs.project.built_with {
         let is_own = backends.contains(&package.backend);
         let found = kit(inputs, package.backend, requirement.filter(|_| is_own));
@@ -209,17 +216,24 @@ fn built_with(
         };
         if !is_own {
             cache.extend(kit.settings.clone());
-            cache.extend(host_compiler_entry(inputs, kit).filter(|_| package.backend == Backend::Cuda));
+            match package.backend {
+                Backend::Cuda => cache.extend(host_compiler_entry(inputs, kit)),
+                Backend::Rocm => {
+                    let list = rocm_archs(inputs, kit).map_err(|reason| (backends[0], vec![reason]))?.list;
+                    cache.insert("CMAKE_HIP_ARCHITECTURES".to_owned(), cmake_list(&list));
+                }
+                _ => {}
+            }
         }
         cache.extend(package.entries(&kit.installation.root));
+        env.extend(package.variables(&kit.installation.root));
     }
-    Ok(cache)
+    Ok((cache, env))
 }
 
 /// The reason if the toolkit that a package was built with is missing.
 fn missing(package: &BuiltWith) -> Reason {
     let (backend, version) = (package.backend, &package.version);
-    let install = format!("gpubuild toolkit install {backend}@{}", package.requirement());
     Reason::new(
         id!("toolkit.of-package-missing"),
         format!(
@@ -227,7 +241,7 @@ fn missing(package: &BuiltWith) -> Reason {
             package.package
         ),
     )
-    .hint(install)
+    .hint(package.hint())
 }
 
 /// The shims that the project needs for the versions of its toolkits.
@@ -292,10 +306,9 @@ pub(super) fn kit<'a>(
         .collect::<Vec<_>>()
         .join(", ");
     let (who, hint) = match package.filter(|_| of_file.is_none()) {
-        Some(package) => (
-            format!("`{}`, built with {backend} {},", package.package, package.version),
-            format!("gpubuild toolkit install {backend}@{text}"),
-        ),
+        Some(package) => {
+            (format!("`{}`, built with {backend} {},", package.package, package.version), package.hint())
+        }
         None => {
             ("gpubuild.toml".to_owned(), "install a version in that range, or relax `toolkit`".to_owned())
         }

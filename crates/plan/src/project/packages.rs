@@ -33,6 +33,8 @@ pub struct BuiltWith {
     pub version: Version,
     /// Cache entries that locate the toolkit, with `{root}` and `{headers}`.
     pub options: BTreeMap<String, String>,
+    /// Variables that locate the toolkit, with `{root}`.
+    pub environment: BTreeMap<String, String>,
     /// Folders with headers of the toolkit's libraries.
     pub headers: Vec<HostPath>,
     /// The oldest CMake that compiles for this toolkit.
@@ -44,6 +46,24 @@ impl BuiltWith {
     #[must_use]
     pub fn requirement(&self) -> String {
         self.version.as_str().split('.').next().unwrap_or_default().to_owned()
+    }
+
+    /// How to get the toolkit. `gpubuild toolkit install` has several releases of CUDA only.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let (backend, release) = (self.backend, self.requirement());
+        match backend {
+            Backend::Cuda => format!("gpubuild toolkit install {backend}@{release}"),
+            _ => format!(
+                "install {backend} {release} from its vendor, or a build of the package without {backend}"
+            ),
+        }
+    }
+
+    /// The variables for a copy of the toolkit.
+    pub(crate) fn variables(&self, root: &HostPath) -> impl Iterator<Item = (String, String)> {
+        let root = root.forward_slashes();
+        self.environment.iter().map(move |(name, value)| (name.clone(), value.replace("{root}", &root)))
     }
 
     /// The cache entries for a copy of the toolkit.
@@ -91,6 +111,7 @@ fn built_with(
         backend: toolkit.backend,
         version: text.lines().find_map(|line| quoted(line, &toolkit.variable))?.parse().ok()?,
         options: toolkit.options.clone(),
+        environment: toolkit.environment.clone(),
         headers: headers.collect(),
         cmake: toolkit.cmake.clone(),
         package: folder,

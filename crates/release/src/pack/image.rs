@@ -12,6 +12,10 @@ use crate::{provenance, trust};
 
 /// The media type of an image manifest.
 const IMAGE_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+/// The media type of a list of manifests.
+const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+/// The annotation with the tag of a manifest.
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// The media type of a layer.
 const LAYER_TYPE: &str = "application/vnd.gpubuild.layer.v1.tar+zstd";
 /// The media type of an in-toto statement.
@@ -59,17 +63,19 @@ impl ReleaseWork<'_> {
         let subject = self.blob(IMAGE_TYPE, &plain(&image)?, None)?;
         let mut image = subject.clone();
         image["artifactType"] = json!("application/vnd.gpubuild.release.v1");
-        image["annotations"] = json!({"org.opencontainers.image.ref.name": manifest.version});
+        image["annotations"] = json!({REF_NAME: manifest.version});
         let mut manifests = vec![image];
-        for (name, kind, file) in attached {
-            manifests.push(self.referrer(&name, kind, file, (&subject, &empty))?);
+        let referrers =
+            attached.iter().map(|(name, kind, file)| self.referrer(name, kind, file, (&subject, &empty)));
+        let referrers = referrers.collect::<Result<Vec<Value>, PackError>>()?;
+        if !referrers.is_empty() {
+            // Clients read the list under this tag from registries without the referrers API (distribution-spec, "Referrers tag schema").
+            let mut list = self.blob(INDEX_TYPE, &plain(&index(&referrers))?, None)?;
+            list["annotations"] = json!({REF_NAME: referrers_tag(&subject)});
+            manifests.extend(referrers);
+            manifests.push(list);
         }
-        let index = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": manifests,
-        });
-        self.write(&self.temporary.join("index.json"), &plain(&index)?)?;
+        self.write(&self.temporary.join("index.json"), &plain(&index(&manifests))?)?;
         self.write(&self.temporary.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")
     }
 
@@ -124,6 +130,16 @@ fn attached(manifest: &ReleaseManifest) -> Vec<(String, &'static str, &AttachedF
         }
     }
     found
+}
+
+/// An image index.
+fn index(manifests: &[Value]) -> Value {
+    json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests})
+}
+
+/// The tag of the list of what refers to an image: `sha256-…`.
+fn referrers_tag(image: &Value) -> String {
+    image["digest"].as_str().unwrap_or_default().replace(':', "-")
 }
 
 /// The OCI descriptor of a blob.

@@ -7,10 +7,12 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostPath, ReadFiles, search};
 use gpubuild_plan::project::RuntimeWheels;
+use gpubuild_plan::project::profile::WheelPackage;
 use gpubuild_plan::project::source::lock::LockedSource;
 
 use super::archive::{self, ArchivedFile};
 use super::contents::{self, Origin, WheelContents, WheelInputs};
+use super::interface::{self, UnpinnedInterface};
 use super::module::ModuleAbi;
 use super::project::{AddedMetadata, Distinction, PythonProject};
 use super::variant::{self, LabelledVariant};
@@ -34,6 +36,8 @@ pub struct WheelRequest<'a> {
     pub variant: Option<Distinction>,
     /// The folder of the native sources.
     pub source: &'a HostPath,
+    /// Packages that the project's profile knows.
+    pub packages: &'a [WheelPackage],
     /// Where the sources were downloaded from, if gpubuild did that.
     pub locked: Option<&'a LockedSource>,
 }
@@ -45,6 +49,8 @@ pub struct PackedWheel {
     pub wheel: WrittenWheel,
     /// The variant, if it is a variant wheel.
     pub variant: Option<LabelledVariant>,
+    /// Libraries for one release of a package that the wheel does not require.
+    pub unpinned: Vec<UnpinnedInterface>,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -76,8 +82,19 @@ pub fn pack(host: &dyn ReadFiles, request: &WheelRequest<'_>) -> Result<PackedWh
     Ok(PackedWheel {
         wheel: WrittenWheel { bytes: bytes.len() as u64, sha256: sha256(&bytes), ..wheel },
         variant: labelled.cloned(),
+        unpinned: unpinned(request, &contents),
         bytes,
     })
+}
+
+/// The built libraries that work with one release of a package only, without a requirement on it.
+fn unpinned(request: &WheelRequest<'_>, contents: &WheelContents) -> Vec<UnpinnedInterface> {
+    let is_built =
+        |path: &str| contents.natives.iter().any(|one| one.origin == Origin::Built && one.path == path);
+    let files = contents.files.iter().filter(|file| is_built(&file.path));
+    let libraries: Vec<(&str, &[u8])> =
+        files.map(|file| (file.path.as_str(), file.data.as_slice())).collect();
+    interface::unpinned(request.packages, request.project, &libraries)
 }
 
 fn written(request: &WheelRequest<'_>, contents: &WheelContents, file: String) -> WrittenWheel {

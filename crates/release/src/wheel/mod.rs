@@ -4,6 +4,7 @@
 //! pyproject.toml -> project      name, version and other metadata
 //! build          -> contents     the files of the package, with built libraries and their search path
 //!                -> tag          (pure) the Python, ABI and platform tags
+//!                -> interface    (pure) libraries that work with one release of another package only
 //!                -> variant      (pure) the properties of a variant wheel
 //!                -> vendor       (pure) the wheels that contain NVIDIA's libraries
 //!                -> info         the metadata
@@ -15,6 +16,7 @@ pub mod contents;
 pub mod edit;
 pub mod fields;
 pub mod info;
+pub mod interface;
 pub mod module;
 pub mod project;
 pub mod sdist;

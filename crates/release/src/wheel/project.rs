@@ -54,7 +54,7 @@ pub struct PythonProject {
     #[serde(default)]
     entry_points: BTreeMap<String, BTreeMap<String, String>>,
     #[serde(default)]
-    dependencies: Vec<String>,
+    pub(super) dependencies: Vec<String>,
     #[serde(default)]
     optional_dependencies: BTreeMap<String, Vec<String>>,
     #[serde(default)]

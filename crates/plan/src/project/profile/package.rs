@@ -16,6 +16,9 @@ pub struct WheelPackage {
     pub wheel: String,
     /// The folder in it with the configuration: `share/cmake/Torch`.
     pub config: String,
+    /// C++ namespaces of its interface that changes with every release, so that libraries work with one release only.
+    #[serde(default)]
+    pub unstable: Vec<String>,
     /// The toolkits that it may have been built with, which its configuration then looks for.
     #[serde(default, rename = "toolkit")]
     pub toolkits: Vec<PackageToolkit>,
@@ -35,6 +38,9 @@ pub struct PackageToolkit {
     /// entries that name them are left out.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Variables for CMake that locate the toolkit, for configurations that read the environment only. `{root}` is its folder.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// Patterns below `site-packages` for the headers of the toolkit's libraries, which come in other wheels.
     #[serde(default)]
     pub headers: Vec<String>,
