@@ -44,13 +44,15 @@ fn limits(requirement: &str, package: &str) -> bool {
     let requirement = requirement.split(';').next().unwrap_or_default().trim();
     let end = requirement.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
     let (name, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
+    let conditions = rest.trim_start().strip_prefix('[').and_then(|extras| extras.split_once(']'));
+    let conditions = conditions.map_or(rest, |(_, conditions)| conditions).trim();
     let is_upper = |condition: &str| match condition.trim().strip_prefix("~=") {
         // `~=2.9` allows 2.10, `~=2.9.0` does not.
         Some(version) => version.split('.').count() > 2,
         None => condition.trim().starts_with(['=', '<']),
     };
     python_package(name) == python_package(package)
-        && (rest.contains('@') || rest.trim().trim_start_matches('(').split(',').any(is_upper))
+        && (conditions.starts_with('@') || conditions.trim_start_matches('(').split(',').any(is_upper))
 }
 
 /// Whether a library needs a symbol in one of these C++ namespaces from another one.
