@@ -1,7 +1,7 @@
 //! `gpubuild mcp`: a server of the Model Context Protocol on standard input and output, for editors and agents.
 //!
-//! A tool is a command with `--json` and some of its options ([`tools`]). It runs in this process ([`call`]), through a host that refuses
-//! changes, and answers with the document that the command prints. [`server`] and [`transport`] connect the tools with the crate `rmcp`.
+//! A tool is a command with `--json` and some of its options (`tools`). It runs in this process (`call`), through a host that refuses
+//! changes, and answers with the document that the command prints. `server` and `transport` connect the tools with the crate `rmcp`.
 
 #[cfg(feature = "mcp")]
 mod arguments;
