@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Sandbox, is_on_path, recorded, skip};
 
-/// Commands whose standard output belongs to a shell or to the user's program.
-const WITHOUT: [&str; 2] = ["run", "completions"];
+/// Commands whose standard output belongs to a shell, to the user's program, or to a protocol.
+const WITHOUT: [&str; 3] = ["run", "completions", "mcp"];
 
 #[test]
 fn every_command_accepts_json() {
