@@ -1,5 +1,107 @@
 //! Queries that a host with changes answers as the original host does.
 
+/// In an implementation of `HostInfo`: forwards everything but the environment to the field `host`.
+macro_rules! forward_facts {
+    () => {
+        fn platform(&self) -> $crate::Platform {
+            self.host.platform()
+        }
+
+        fn own_program(&self) -> Option<$crate::HostPath> {
+            self.host.own_program()
+        }
+
+        fn identity(&self) -> &$crate::Identity {
+            self.host.identity()
+        }
+
+        fn current_dir(&self) -> std::io::Result<$crate::HostPath> {
+            self.host.current_dir()
+        }
+
+        fn counts(&self) -> $crate::HostCounts {
+            self.host.counts()
+        }
+
+        fn path(&self, text: &str) -> $crate::HostPath {
+            self.host.path(text)
+        }
+    };
+}
+
+/// In an implementation of `ReadFiles`: forwards everything but inputs that the user names to the field `host`.
+macro_rules! forward_file_queries {
+    () => {
+        fn stat(&self, path: &$crate::HostPath) -> std::io::Result<$crate::Stat> {
+            self.host.stat(path)
+        }
+
+        fn canonical(&self, path: &$crate::HostPath) -> std::io::Result<$crate::HostPath> {
+            self.host.canonical(path)
+        }
+
+        fn read_link(&self, path: &$crate::HostPath) -> std::io::Result<String> {
+            self.host.read_link(path)
+        }
+
+        fn read(&self, path: &$crate::HostPath) -> std::io::Result<Vec<u8>> {
+            self.host.read(path)
+        }
+
+        fn read_up_to(&self, path: &$crate::HostPath, limit: u64) -> std::io::Result<Vec<u8>> {
+            self.host.read_up_to(path, limit)
+        }
+
+        fn read_start(&self, path: &$crate::HostPath, limit: usize) -> std::io::Result<Vec<u8>> {
+            self.host.read_start(path, limit)
+        }
+
+        fn read_part(&self, path: &$crate::HostPath, start: u64, limit: usize) -> std::io::Result<Vec<u8>> {
+            self.host.read_part(path, start, limit)
+        }
+
+        fn open(&self, path: &$crate::HostPath) -> std::io::Result<Box<dyn std::io::Read + Send>> {
+            self.host.open(path)
+        }
+
+        fn search_folders(&self, search_path: &str) -> std::sync::Arc<Vec<$crate::HostPath>> {
+            self.host.search_folders(search_path)
+        }
+
+        fn list(&self, folder: &$crate::HostPath) -> std::io::Result<Vec<String>> {
+            self.host.list(folder)
+        }
+
+        fn open_device(&self, path: &$crate::HostPath) -> std::io::Result<()> {
+            self.host.open_device(path)
+        }
+
+        fn is_same_file(&self, one: &$crate::HostPath, other: &$crate::HostPath) -> bool {
+            self.host.is_same_file(one, other)
+        }
+
+        fn read_text(&self, path: &$crate::HostPath) -> std::io::Result<String> {
+            self.host.read_text(path)
+        }
+
+        fn list_matching(&self, folder: &$crate::HostPath, pattern: &str) -> std::io::Result<Vec<String>> {
+            self.host.list_matching(folder, pattern)
+        }
+
+        fn exists(&self, path: &$crate::HostPath) -> bool {
+            self.host.exists(path)
+        }
+
+        fn is_file(&self, path: &$crate::HostPath) -> bool {
+            self.host.is_file(path)
+        }
+
+        fn is_dir(&self, path: &$crate::HostPath) -> bool {
+            self.host.is_dir(path)
+        }
+    };
+}
+
 /// Forwards the registry and the clock to the field `host`.
 macro_rules! forward_registry_and_clock {
     ($name:ident) => {
@@ -77,5 +179,7 @@ macro_rules! forward_to_host {
         }
     };
 }
+pub(crate) use forward_facts;
+pub(crate) use forward_file_queries;
 pub(crate) use forward_registry_and_clock;
 pub(crate) use forward_to_host;

@@ -126,3 +126,23 @@ fn is_ignored(signal: i32) -> bool {
 fn start(handle: impl Fn(u8) + Send + 'static) -> io::Result<()> {
     ctrlc::try_set_handler(move || handle(crate::interrupt::SIGINT)).map_err(io::Error::other)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Command, RunPrograms as _};
+
+    /// The limit of the size of files is not reached here: this test checks what programs inherit.
+    #[test]
+    fn programs_get_the_default_action_of_the_file_size_signal() {
+        keep_write_errors().unwrap();
+        let script = "grep -E 'Sig(Ign|Cgt)' /proc/$$/status; ulimit -f 0; echo x > /dev/null";
+        let command = Command::new("sh", Duration::from_secs(60)).arg("-c").arg(script);
+        let output = RealHost::new().run(&command).unwrap();
+        let masks = output.stdout.lines().filter_map(|line| line.split_whitespace().nth(1));
+        let handled = masks.map(|mask| u64::from_str_radix(mask, 16).unwrap() >> 24 & 1).sum::<u64>();
+        assert_eq!((handled, output.stdout.lines().count()), (0, 2), "{}", output.stdout);
+    }
+}

@@ -521,17 +521,3 @@ fn devices_and_open_files_are_written_to_and_not_replaced() {
         assert_eq!(files::is_device_or_open_file(&host.path(path)), expected, "{path}");
     }
 }
-
-/// The limit of the size of files is not reached here: this test checks what programs inherit.
-#[cfg(target_os = "linux")]
-#[test]
-fn programs_get_the_default_action_of_the_file_size_signal() {
-    crate::signals::keep_write_errors().unwrap();
-    let host = RealHost::new();
-    let output = host
-        .run(&shell("grep -E 'Sig(Ign|Cgt)' /proc/$$/status; ulimit -f 0; echo x > /dev/null", LONG))
-        .unwrap();
-    let masks = output.stdout.lines().filter_map(|line| line.split_whitespace().nth(1));
-    let handled = masks.map(|mask| u64::from_str_radix(mask, 16).unwrap() >> 24 & 1).sum::<u64>();
-    assert_eq!((handled, output.stdout.lines().count()), (0, 2), "{}", output.stdout);
-}
