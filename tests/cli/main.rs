@@ -12,6 +12,7 @@ mod ci;
 mod ci_changes;
 mod ci_images;
 mod ci_kubernetes;
+mod ci_pack;
 mod ci_slurm;
 mod ci_tests;
 mod cleaning;

@@ -267,8 +267,7 @@ fn pack_command<'a>(project: &Project, rows: &Rows, job: Job<'a>) -> Result<&'a 
             .hint(format!("{NO_BINARY}, or pack the libraries: `[pack] libraries = true`")));
     }
     if let Some(reason) = row.warnings.iter().find_map(|line| line.strip_prefix(pack::NOT_PACKED)) {
-        let has_no_version = reason.ends_with(pack::NO_VERSION);
-        return Err(failure(reason.to_owned()).hint(if has_no_version {
+        return Err(failure(reason.to_owned()).hint(if pack::lacks_version(project) {
             "set `version` in [pack] of gpubuild.toml"
         } else {
             "rename the variant in gpubuild.toml"

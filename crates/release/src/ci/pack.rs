@@ -13,9 +13,6 @@ use crate::manifest;
 /// The prefix of warnings about rows that do not pack.
 pub const NOT_PACKED: &str = "not packed: ";
 
-/// What the warnings end with if the release has no version.
-pub const NO_VERSION: &str = "[pack.version-missing]";
-
 /// The folder into which a job packs.
 pub const FOLDER: &str = "release";
 
@@ -26,8 +23,9 @@ pub fn assign(rows: &mut Rows, variants: &[VariantTable], project: &Project) {
     if !has_program && !table.libraries {
         return;
     }
-    if !has_program && table.version.is_none() {
-        let warning = format!("{NOT_PACKED}the project has no cargo package with a version {NO_VERSION}");
+    if lacks_version(project) {
+        let warning =
+            format!("{NOT_PACKED}the project has no cargo package with a version [pack.version-missing]");
         rows.include.iter_mut().for_each(|row| row.warnings.push(warning.clone()));
         return;
     }
@@ -56,6 +54,12 @@ pub fn assign(rows: &mut Rows, variants: &[VariantTable], project: &Project) {
             Some(_) => {}
         }
     }
+}
+
+/// Whether neither a cargo package nor `[pack]` gives the release a version.
+#[must_use]
+pub fn lacks_version(project: &Project) -> bool {
+    project.file.binary.is_none() && project.file.pack.version.is_none()
 }
 
 /// The arguments of `gpubuild pack`: those of the row's build, what is packed, the label and the folder.
