@@ -309,7 +309,7 @@ impl ToolkitListReport {
             let target = one.target.as_ref().map(|target| format!("for {target}, ")).unwrap_or_default();
             let components = one.components.join(", ");
             text.row(format_args!(
-                "  {name:<12} {:<10} {size:>10}  {target}{components}  {}",
+                "  {name:<17} {:<10} {size:>10}  {target}{components}  {}",
                 one.version, one.root
             ));
         }
@@ -323,11 +323,11 @@ impl ToolkitListReport {
                 format!("--with {}{}", one.id, size.unwrap_or_default())
             });
             let details: Vec<String> = driver.into_iter().chain(more).collect();
-            text.row(format_args!("  {name:<12} {:<10} {size:>10}  {}", offer.version, details.join(", ")));
+            text.row(format_args!("  {name:<17} {:<10} {size:>10}  {}", offer.version, details.join(", ")));
         }
         text.row(format_args!("from the packages of the distribution"));
         for one in &self.packages {
-            text.row(format_args!("  {:<12} {}", one.toolkit, one.line()));
+            text.row(format_args!("  {:<17} {}", one.toolkit, one.line()));
         }
         text.into_text()
     }

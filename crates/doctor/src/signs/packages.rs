@@ -34,6 +34,9 @@ struct PackageRow {
     /// Releases such as `ubuntu-22.04` that do not have the packages.
     #[serde(default)]
     not_in: Vec<String>,
+    /// Distributions for which a vendor's repository has the packages.
+    #[serde(default, rename = "vendor_for")]
+    _vendor_for: Vec<String>,
     #[serde(rename = "source")]
     _source: String,
 }

@@ -55,9 +55,9 @@ pub struct LayoutVariable {
 pub struct PrefixProgram {
     /// Path of the script in the prefix. If a program has this path, it is moved to `libexec/gpubuild/`.
     pub path: String,
-    /// The program that the script starts, if it is not the one that was moved.
+    /// The program that the script starts instead of the one that was moved, if the packages contain it.
     pub runs: Option<String>,
-    /// Additional variables; `{prefix}` is the prefix.
+    /// Additional variables; `{prefix}` is the prefix, `{lib}` its folder of libraries, and others are the row's `folders`.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
 }
@@ -89,6 +89,9 @@ pub struct PackageRow {
     pub packages: Vec<String>,
     /// The package whose version is the version of the toolkit.
     pub version: Option<String>,
+    /// Folders in the prefix that are not the same in every release, by the placeholders of `programs`.
+    #[serde(default)]
+    pub folders: BTreeMap<String, String>,
     /// The releases on which an installation was tried.
     #[serde(default)]
     pub tried: Vec<String>,
@@ -162,6 +165,7 @@ impl PackageSet {
             .chain(self.programs.iter().filter_map(|one| one.runs.as_ref()))
             .chain(self.texts.iter().flat_map(|one| &one.files))
             .chain(self.env.iter().map(|one| &one.path))
+            .chain(self.distributions.iter().flat_map(|row| row.folders.values()))
             .chain(self.verify.first());
         if let Some(path) = paths.into_iter().find(|path| outside(path)) {
             return Err(format!("`{path}` is not a path in the prefix"));
@@ -170,7 +174,9 @@ impl PackageSet {
             return Err(format!("the replacement `{}` has no `from` or no `files`", text.to));
         }
         for (index, row) in self.distributions.iter().enumerate() {
-            row.check().map_err(|message| format!("{} {}: {message}", row.id, row.since))?;
+            row.check()
+                .and_then(|()| self.check_folders(row))
+                .map_err(|message| format!("{} {}: {message}", row.id, row.since))?;
             let earlier = self.distributions.iter().take(index).rfind(|earlier| earlier.id == row.id);
             if earlier.is_some_and(|earlier| earlier.since >= row.since) {
                 return Err(format!("the rows of {} are not sorted by `since`", row.id));
@@ -178,9 +184,43 @@ impl PackageSet {
         }
         Ok(())
     }
+
+    /// Checks that the folders of a row are those that the programs need.
+    fn check_folders(&self, row: &PackageRow) -> Result<(), String> {
+        let values = || self.programs.iter().flat_map(|program| program.set.values());
+        let unused =
+            row.folders.keys().find(|name| !values().any(|value| value.contains(&placeholder(name))));
+        if let Some(name) = unused {
+            return Err(format!("no program needs the folder `{name}`"));
+        }
+        if row.manager.is_none() {
+            return Ok(());
+        }
+        let needed = values().flat_map(|value| value.split('{').skip(1));
+        let mut names = needed.filter_map(|rest| rest.split_once('}').map(|(name, _)| name));
+        let is_known = |name: &&str| {
+            ["prefix", "lib"].contains(name) || name.contains(':') || row.folders.contains_key(*name)
+        };
+        match names.find(|name| !is_known(name)) {
+            Some(name) => Err(format!("the folder `{name}` is missing")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How `programs` writes the name of a folder.
+fn placeholder(name: &str) -> String {
+    format!("{{{name}}}")
 }
 
 impl PackageRow {
+    /// Fills the folders of this release into a text of `programs`.
+    #[must_use]
+    pub fn fill_folders(&self, text: &str) -> String {
+        (self.folders.iter())
+            .fold(text.to_owned(), |text, (name, path)| text.replace(&placeholder(name), path))
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.source.is_empty() {
             return Err("`source` is missing".to_owned());
@@ -278,6 +318,11 @@ mod tests {
             (format!("{row}why = 'x'\ninstead = 'y'\nmanager = 'apt'\n"), "contradicts"),
             (format!("{good}{good}"), "not sorted"),
             (format!("{good}[[programs]]\npath = '../x'\n"), "not a path in the prefix"),
+            (format!("{good}folders = {{ clang = 'bin' }}\n"), "no program needs the folder `clang`"),
+            (
+                format!("{good}[[programs]]\npath = 'x'\nset = {{ A = '{{prefix}}/{{clang}}' }}\n"),
+                "`clang` is missing",
+            ),
             (format!("{good}[[texts]]\nfiles = ['a']\nfrom = ''\nto = 'x'\n"), "no `from`"),
             (good.replace("source = 's'\n", ""), "source"),
             ("distributions = []\n".to_owned(), "must not be empty"),

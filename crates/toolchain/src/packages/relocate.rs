@@ -5,7 +5,7 @@ use std::io;
 
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_host::{HostPath, WriteFiles, glob};
-use gpubuild_plan::packages::{PackageOffer, PrefixProgram, PrefixText};
+use gpubuild_plan::packages::{PackageOffer, PackageRow, PrefixProgram, PrefixText};
 
 use super::target::LibraryFolders;
 use super::tree;
@@ -41,7 +41,7 @@ pub(super) fn make(
         replace(host, &folders.linked, text, prefix)?;
     }
     for program in &offer.set.programs {
-        start_by_script(host, &folders.programs, program, prefix)?;
+        start_by_script(host, &folders.programs, offer.row, program, prefix)?;
     }
     Ok(())
 }
@@ -117,23 +117,18 @@ fn replace(host: &dyn WriteFiles, lib: &str, text: &PrefixText, prefix: &HostPat
 fn start_by_script(
     host: &dyn WriteFiles,
     lib: &str,
+    row: &PackageRow,
     program: &PrefixProgram,
     prefix: &HostPath,
 ) -> io::Result<()> {
     let path = path_of(host, lib, &program.path)?;
     let script = prefix.join(&path);
-    let runs = if let Some(runs) = &program.runs {
-        path_of(host, lib, runs)?
-    } else {
-        let moved = format!("{PROGRAMS}/{}", script.file_name().unwrap_or_default());
-        if !host.is_file(&script) {
-            return Err(io::Error::other(format!("the packages do not contain `{path}`")));
-        }
-        host.create_dir_all(&prefix.join(PROGRAMS))?;
-        host.rename(&script, &prefix.join(&moved))?;
-        moved
+    let runs = program.runs.as_ref().map(|runs| path_of(host, lib, runs)).transpose()?;
+    let runs = match runs.filter(|runs| host.is_file(&prefix.join(runs))) {
+        Some(runs) => runs,
+        None => move_program(host, &path, prefix)?,
     };
-    let text = script_text(&path, &runs, lib, program);
+    let text = script_text(&path, &runs, lib, row, program);
     host.remove(&script)?;
     if let Some(folder) = script.parent() {
         host.create_dir_all(&folder)?;
@@ -142,7 +137,19 @@ fn start_by_script(
     host.set_executable(&script)
 }
 
-fn script_text(path: &str, runs: &str, lib: &str, program: &PrefixProgram) -> String {
+/// Moves a program to where a script can start it, and returns its new path in the prefix.
+fn move_program(host: &dyn WriteFiles, path: &str, prefix: &HostPath) -> io::Result<String> {
+    let program = prefix.join(path);
+    if !host.is_file(&program) {
+        return Err(io::Error::other(format!("the packages do not contain `{path}`")));
+    }
+    let moved = format!("{PROGRAMS}/{}", program.file_name().unwrap_or_default());
+    host.create_dir_all(&prefix.join(PROGRAMS))?;
+    host.rename(&program, &prefix.join(&moved))?;
+    Ok(moved)
+}
+
+fn script_text(path: &str, runs: &str, lib: &str, row: &PackageRow, program: &PrefixProgram) -> String {
     let mut text = String::from(
         "#!/bin/sh\n# Written by gpubuild: starts a program of this prefix with the libraries of the prefix.\n",
     );
@@ -152,7 +159,7 @@ fn script_text(path: &str, runs: &str, lib: &str, program: &PrefixProgram) -> St
         "LD_LIBRARY_PATH=\"$prefix/{lib}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"\nexport LD_LIBRARY_PATH"
     );
     for (name, value) in &program.set {
-        let value = value.replace("{prefix}", "$prefix").replace("{lib}", lib);
+        let value = row.fill_folders(value).replace("{prefix}", "$prefix").replace("{lib}", lib);
         let _ = writeln!(text, "export {name}=\"{value}\"");
     }
     let _ = writeln!(text, "exec \"$prefix/{runs}\" \"$@\"");
@@ -173,10 +180,12 @@ mod tests {
 
     #[test]
     fn scripts_find_the_prefix_from_their_own_path() {
-        let set = [("HIP_PATH".to_owned(), "{prefix}/{lib}/hip".to_owned())].into();
+        let set = [("HIP_PATH".to_owned(), "{prefix}/{lib}/{hip}".to_owned())].into();
+        let row = "id = 'debian'\nsince = '13'\nsource = 's'\nfolders = { hip = 'hip' }\n";
+        let row: PackageRow = gpubuild_toml::from_str(row).unwrap();
         let program = PrefixProgram { path: "bin/hipcc".to_owned(), runs: None, set };
         assert_eq!(
-            script_text("bin/hipcc", "libexec/gpubuild/hipcc", "lib/x", &program)
+            script_text("bin/hipcc", "libexec/gpubuild/hipcc", "lib/x", &row, &program)
                 .lines()
                 .skip(2)
                 .collect::<Vec<_>>(),

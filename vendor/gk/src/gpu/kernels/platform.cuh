@@ -81,10 +81,12 @@ GK_DEVICE uint4 load_stream(const void *address) {
     value.y = loaded.y;
     value.z = loaded.z;
     value.w = loaded.w;
-#else
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
     asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
         : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
         : "l"(address));
+#else
+    value = __ldg(static_cast<const uint4 *>(address));
 #endif
     return value;
 }
@@ -92,9 +94,13 @@ GK_DEVICE uint4 load_stream(const void *address) {
 #if GK_HIP
 #include "amd.cuh"
 #else
-// The sum of four products of signed bytes, added to `sum`.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 610
 #define GK_DOT 1
+// The sum of four products of signed bytes, added to `sum`.
 GK_DEVICE int dot4(unsigned int x, unsigned int y, int sum) { return __dp4a(static_cast<int>(x), static_cast<int>(y), sum); }
+#else
+#define GK_DOT 0
+#endif
 // Each nibble of `selector` picks a byte of y:x.
 GK_DEVICE unsigned int select_bytes(unsigned int x, unsigned int y, unsigned int selector) { return __byte_perm(x, y, selector); }
 
