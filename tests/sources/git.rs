@@ -71,6 +71,35 @@ fn commit_is_fetched_without_gits_own_files() {
     assert!(project.names("cache/sources").is_empty());
 }
 
+/// A file behind such a link would be published with the project that vendors the sources.
+#[cfg(unix)]
+#[test]
+fn vendored_repository_has_no_files_from_outside() {
+    if !has_git() {
+        return;
+    }
+    let project = Project::new("\".\"");
+    project.write("secret/key.c", "secret");
+    project.write("repo/cycle/x.h", "");
+    for (name, target) in [
+        ("file.c", project.path("secret/key.c").to_str().unwrap()),
+        ("folder", project.path("secret").to_str().unwrap()),
+        ("inside.c", "adder.c"),
+        ("cycle/same", "."),
+        ("cycle/again", "."),
+    ] {
+        std::os::unix::fs::symlink(target, project.path("repo").join(name)).unwrap();
+    }
+    let rev = commit(&project, "repo", 1);
+    project
+        .set_source(&format!("{{ git = \"file://{}\", rev = \"{rev}\" }}", project.path("repo").display()));
+    project.run(&["fetch", "--vendor", "third"]).succeeds();
+    let copy = format!("app/third/{}", project.names("app/third")[0]);
+    let expected = [".gpubuild-source.json", "CMakeLists.txt", "adder.c", "cycle", "inside.c"];
+    assert_eq!(project.names(&copy), expected);
+    assert_eq!(project.names(&format!("{copy}/cycle")), ["again", "same", "x.h"]);
+}
+
 #[test]
 fn submodules_are_fetched_on_request() {
     if !has_git() {

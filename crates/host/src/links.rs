@@ -12,6 +12,24 @@ pub struct LinkRefused {
     pub target: String,
 }
 
+/// The targets of the links to folders that a walk has followed on its way to a folder. A walk that enters each target once on every
+/// way ends, whatever its links lead to.
+#[derive(Debug, Clone, Default)]
+pub struct LinkTrail(Vec<HostPath>);
+
+impl LinkTrail {
+    /// Returns the trail inside a folder, and `None` if the folder is behind a link whose target is already on the way to it.
+    #[must_use]
+    pub fn enter(&self, host: &dyn ReadFiles, folder: &HostPath) -> Option<Self> {
+        if host.read_link(folder).is_err() {
+            return Some(self.clone());
+        }
+        let target = host.canonical(folder).ok()?;
+        let known = self.0.contains(&target);
+        (!known).then(|| Self(self.0.iter().cloned().chain([target]).collect()))
+    }
+}
+
 /// Checks that a path is not a symbolic link.
 ///
 /// # Errors

@@ -38,8 +38,7 @@ pub(crate) fn update(
 fn copy(host: &dyn Host, from: &HostPath, to: &HostPath) -> std::io::Result<()> {
     host.remove(to)?;
     host.create_dir_all(to)?;
-    let nothing = from.join(".nothing-left-out");
-    let found = files::walk_all(host, from, &nothing).map_err(|(_, error)| error)?;
+    let found = files::walk_inside(host, from).map_err(|(_, error)| error)?;
     for path in found.keys() {
         let name = path[from.as_str().len()..].trim_start_matches(['/', '\\']);
         let target = to.join(name);

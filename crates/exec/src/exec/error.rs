@@ -9,6 +9,7 @@ use gpubuild_detect::id;
 use gpubuild_host::{HostPath, WriteFiles};
 
 use crate::event::FirstError;
+use crate::store::files::TooManyFiles;
 
 /// Why a build failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +115,12 @@ pub enum BuildError {
     NotRegular {
         /// Its path.
         path: String,
+    },
+    /// The source folder has too many files, or links that lead to too many.
+    #[error("`{folder}` has too many files: {TooManyFiles}")]
+    TooManyFiles {
+        /// The source folder.
+        folder: String,
     },
     /// Two projects cannot be combined in one program.
     #[error("{0}")]
@@ -225,6 +232,14 @@ impl BuildError {
         Self::Io { what, path: path.to_string(), message: error.to_string(), kind: error.kind() }
     }
 
+    /// The source folder cannot be listed.
+    pub(super) fn walk((path, error): (HostPath, std::io::Error)) -> Self {
+        if TooManyFiles::is(&error) {
+            return Self::TooManyFiles { folder: path.to_string() };
+        }
+        Self::io("read the folder", &path, &error)
+    }
+
     /// The disk that holds a path is full.
     pub(super) fn full(host: &dyn WriteFiles, path: &HostPath) -> Self {
         let folder = path.to_string();
@@ -266,6 +281,7 @@ impl Diagnostic for BuildError {
             Self::Together(error) => error.id(),
             Self::Link(error) => error.id(),
             Self::NotRegular { .. } => id!("build.not-regular"),
+            Self::TooManyFiles { .. } => id!("build.too-many-files"),
             Self::Incomplete { .. } => id!("build.incomplete"),
             Self::FileApi(_) => id!("cmake.file-api"),
             Self::NoTool { .. } => id!("build.tool-missing"),
@@ -324,6 +340,10 @@ impl Diagnostic for BuildError {
             ),
             Self::Link(error) => error.hint(),
             Self::NotRegular { .. } => Some("remove it, or move it out of the folder".to_owned()),
+            Self::TooManyFiles { .. } => Some(
+                "remove links to folders that are not part of the sources, or set `source` to a smaller folder"
+                    .to_owned(),
+            ),
             Self::Together(error) => error.hint(),
             Self::Runtime(error) => error.hint.clone(),
             Self::Cross(error) => error.hint(),

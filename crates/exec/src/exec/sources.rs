@@ -79,8 +79,7 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
 }
 
 fn walk(host: &dyn ReadFiles, folder: &HostPath, without: &HostPath) -> Result<FileSnapshot, BuildError> {
-    files::walk_all(host, folder, without)
-        .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))
+    files::walk_all(host, folder, without).map_err(BuildError::walk)
 }
 
 /// Converts the absolute paths of a snapshot to paths below a folder, with forward slashes.

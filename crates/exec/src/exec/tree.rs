@@ -100,8 +100,8 @@ impl TreeRun<'_> {
     fn unless_unchanged(&self) -> Result<(BuiltTree, TreeState), BuildError> {
         let host = self.job.host;
         let key = stamp::key(self.tree, host.env());
-        let (sources, special) = files::walk_sources(host, &self.tree.source, &self.tree.build)
-            .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
+        let (sources, special) =
+            files::walk_sources(host, &self.tree.source, &self.tree.build).map_err(BuildError::walk)?;
         if let Some(path) = special.first() {
             return Err(BuildError::NotRegular { path: path.to_string() });
         }

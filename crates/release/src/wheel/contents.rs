@@ -21,14 +21,12 @@ use super::edit::{self, ElfEdit};
 use super::module::{self, ModuleAbi};
 use super::tag::{self, PlatformTags};
 use super::vendor::{self, VendorLibrary, VendorWheels};
+use super::walk::FolderWalk;
 use crate::pack::PackError;
 use crate::pack::closure::{self, Closure, ClosureRules};
 use crate::pack::origin::LibraryPackage;
 use crate::pack::stage::{check_platform, linked_folders};
 use crate::unpack::names::Names;
-
-/// The maximum depth of folders in a package.
-const MAX_DEPTH: usize = 32;
 
 /// What a wheel is made of.
 pub struct WheelInputs<'a> {
@@ -103,8 +101,10 @@ pub struct WheelContents {
 /// See [`WheelError`].
 pub fn collect(host: &dyn ReadFiles, inputs: &WheelInputs<'_>) -> Result<WheelContents, WheelError> {
     let (package, folder) = package(host, inputs)?;
-    let mut sources = BTreeMap::new();
-    walk(host, &folder, &package, &mut sources, 0)?;
+    let skips = |_: &HostPath, name: &str| is_left_out(name);
+    let mut walk = FolderWalk::new(host, &skips);
+    walk.add(&folder, &package)?;
+    let mut sources = walk.files;
     let built = built(host, inputs, &package)?;
     let closure = dependencies(host, inputs, &built)?;
     let table = WheelTable::embedded();
@@ -173,31 +173,9 @@ fn package(host: &dyn ReadFiles, inputs: &WheelInputs<'_>) -> Result<(String, Ho
     Ok((name, folder))
 }
 
-/// The files of a package, without hidden ones and the caches of Python, by path in the wheel.
-fn walk(
-    host: &dyn ReadFiles,
-    folder: &HostPath,
-    path: &str,
-    files: &mut BTreeMap<String, HostPath>,
-    depth: usize,
-) -> Result<(), WheelError> {
-    let names = host.list(folder).map_err(|error| PackError::io("read", folder, &error))?;
-    for name in names {
-        if name.starts_with('.') || name == "__pycache__" || name.rsplit('.').next() == Some("pyc") {
-            continue;
-        }
-        let (from, path) = (folder.join(&name), format!("{path}/{name}"));
-        if host.is_file(&from) {
-            files.insert(path, from);
-        } else if host.is_dir(&from) {
-            if depth >= MAX_DEPTH {
-                let what = format!("has more than {MAX_DEPTH} levels of folders");
-                return Err(WheelError::Package { path: from.to_string(), what });
-            }
-            walk(host, &from, &path, files, depth + 1)?;
-        }
-    }
-    Ok(())
+/// Whether a file is hidden, or in a cache of Python.
+fn is_left_out(name: &str) -> bool {
+    name.starts_with('.') || name == "__pycache__" || name.rsplit('.').next() == Some("pyc")
 }
 
 /// The built libraries and modules, by path in the wheel.

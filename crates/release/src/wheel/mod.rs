@@ -23,6 +23,7 @@ pub mod sdist;
 pub mod tag;
 pub mod variant;
 pub mod vendor;
+mod walk;
 
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;

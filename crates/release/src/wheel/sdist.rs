@@ -13,14 +13,13 @@ use tar::{Builder, EntryType, Header};
 
 use super::info::{EXTRA, own_licences, readme};
 use super::project::{AddedMetadata, PythonProject};
+use super::walk::FolderWalk;
 use super::{WheelError, WrittenSdist};
 use crate::pack::PackError;
 use crate::unpack::names::Names;
 
 /// The time limit for `git ls-files`.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The maximum depth of folders.
-const MAX_DEPTH: usize = 32;
 /// Folders that contain no sources.
 const GENERATED: [&str; 5] = ["__pycache__", "build", "dist", "node_modules", "target"];
 
@@ -98,21 +97,23 @@ fn sources(
     root: &HostPath,
     out: &HostPath,
 ) -> Result<BTreeMap<String, HostPath>, WheelError> {
-    let mut files = BTreeMap::new();
+    let skips = |folder: &HostPath, name: &str| is_left_out(host, folder, name);
+    let mut walk = FolderWalk::new(host, &skips);
     match of_git(host, root) {
-        None => walk(host, root, "", &mut files, 0)?,
+        None => walk.add(root, "")?,
         Some(paths) => {
             for path in paths {
                 let from = root.join(&path);
                 if host.is_file(&from) {
-                    files.insert(path, from);
+                    walk.files.insert(path, from);
                 } else if host.is_dir(&from) {
                     // A submodule.
-                    walk(host, &from, &path, &mut files, 0)?;
+                    walk.add(&from, &path)?;
                 }
             }
         }
     }
+    let mut files = walk.files;
     files.retain(|path, from| {
         !path.starts_with(".gpubuild/")
             && path != "PKG-INFO"
@@ -135,28 +136,10 @@ fn of_git(host: &dyn InspectHost, root: &HostPath) -> Option<Vec<String>> {
     (!paths.is_empty()).then_some(paths)
 }
 
-/// The files in a folder, without hidden and generated ones.
-fn walk(
-    host: &dyn ReadFiles,
-    folder: &HostPath,
-    path: &str,
-    files: &mut BTreeMap<String, HostPath>,
-    depth: usize,
-) -> Result<(), WheelError> {
-    if depth > MAX_DEPTH || host.is_file(&folder.join("pyvenv.cfg")) {
-        return Ok(());
-    }
-    for name in host.list(folder).map_err(|error| PackError::io("read", folder, &error))? {
-        if name.starts_with('.') || GENERATED.contains(&name.as_str()) || name.ends_with(".egg-info") {
-            continue;
-        }
-        let from = folder.join(&name);
-        let path = if path.is_empty() { name } else { format!("{path}/{name}") };
-        if host.is_file(&from) {
-            files.insert(path, from);
-        } else if host.is_dir(&from) {
-            walk(host, &from, &path, files, depth + 1)?;
-        }
-    }
-    Ok(())
+/// Whether a file is hidden or generated.
+fn is_left_out(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> bool {
+    name.starts_with('.')
+        || GENERATED.contains(&name)
+        || name.ends_with(".egg-info")
+        || host.is_file(&folder.join(name).join("pyvenv.cfg"))
 }

@@ -236,7 +236,7 @@ impl Diagnostic for ProvisionError {
             Self::Packages(error) => error.hint(),
             Self::Archive { hint, .. } => hint.clone(),
             Self::NotInstalled { installed, .. } if installed.is_empty() => {
-                Some("run `gpubuild toolkit install cuda`".to_owned())
+                Some("`gpubuild toolkit list` shows what can be installed".to_owned())
             }
             Self::NotInstalled { installed, .. } => Some(format!("installed: {installed}")),
             _ => None,
