@@ -14,6 +14,7 @@ use super::run::{NO_BINARY, runner, windows_folders, with_folders};
 use super::target::TargetArgument;
 use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::bench::{BackendBench, BenchDocument};
+use crate::report::rows;
 
 /// Time limit for one round of one backend. A large model on a slow device takes minutes.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
@@ -163,17 +164,8 @@ fn print(context: &CommandContext<'_>, document: &BenchDocument, json: bool) -> 
         context.printer.json(document)?;
         return Ok(());
     }
-    let rows = document.rows();
-    let columns = rows.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    for row in &rows {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        context.printer.print(cells.join("  ").trim_end())?;
+    for line in rows::table(&document.rows()) {
+        context.printer.print(&line)?;
     }
     context.printer.print("")?;
     for line in &document.guidance {

@@ -9,6 +9,7 @@ use gpubuild_release::ci::{CiRow, CiTestRow, DroppedRow, Rows};
 use serde::Serialize;
 
 use super::Schema;
+use super::rows;
 
 /// How many omitted jobs are listed. A matrix of GitHub has 256 jobs at most.
 const SHOWN_ROWS: usize = 256;
@@ -191,8 +192,8 @@ impl<'a> GithubTests<'a> {
 #[must_use]
 pub fn text(rows: &Rows) -> String {
     let mut text = String::new();
-    let width = rows.include.iter().map(|row| row.name.len()).max().unwrap_or_default();
-    let most = rows.include.iter().map(|row| row.backends.len()).max().unwrap_or_default();
+    let width = rows::width(rows.include.iter().map(|row| row.name.len()));
+    let most = rows::width(rows.include.iter().map(|row| row.backends.len()));
     for row in &rows.include {
         let _ = writeln!(text, "{:width$}  {:most$}  {}", row.name, row.backends, place(row));
         for (backend, list) in &row.archs {

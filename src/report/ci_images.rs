@@ -9,6 +9,7 @@ use gpubuild_release::ci::{CiImage, Images};
 use serde::Serialize;
 
 use super::Schema;
+use super::rows;
 
 /// The document of `ci images --json`.
 #[derive(Debug, Serialize)]
@@ -84,7 +85,7 @@ impl<'a> CiImagesReport<'a> {
     /// One line per image.
     #[must_use]
     pub fn text(&self) -> String {
-        let width = self.images.iter().map(|image| image.id.len()).max().unwrap_or_default();
+        let width = rows::width(self.images.iter().map(|image| image.id.len()));
         let mut text = String::new();
         for image in &self.images {
             let default = if image.default { ", default" } else { "" };

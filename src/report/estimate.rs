@@ -6,6 +6,7 @@ use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 
 use super::Schema;
+use super::rows;
 use crate::estimate::device::{DeviceEstimate, MemorySource, best};
 use crate::estimate::model::ModelNeeds;
 
@@ -82,13 +83,8 @@ impl EstimateReport {
             let _ = writeln!(text, "  {what:<12} {}{remark}", bytes::show(size));
         }
         text.push('\n');
-        let rows = self.rows();
-        let widths: Vec<usize> = (0..rows[0].len())
-            .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-            .collect();
-        for row in &rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        for line in rows::table(&self.rows()) {
+            let _ = writeln!(text, "{line}");
         }
         let _ = writeln!(text, "\n{}", self.advice);
         text.push_str("`at most` is not measured: published bandwidth / bytes that a token reads, with an empty and a full cache\n");

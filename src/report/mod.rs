@@ -47,7 +47,7 @@ pub mod remote;
 pub mod resolve;
 pub mod resolvers;
 pub mod resolvers_text;
-mod rows;
+pub mod rows;
 #[cfg(test)]
 mod schemas;
 pub mod setup;

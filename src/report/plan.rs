@@ -10,7 +10,7 @@ use gpubuild_plan::target::PlannedTarget;
 use serde::Serialize;
 
 use super::Schema;
-use super::rows::Rows;
+use super::rows::{self, Rows};
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]
@@ -147,7 +147,7 @@ pub fn text(plan: &Plan) -> String {
             let folder = tree.folder.as_ref().map(|folder| format!("  (in {folder}/)")).unwrap_or_default();
             out.row(format_args!("  modules  {}{folder}", tree.modules.join(" ")));
         }
-        let width = tree.cache.keys().map(String::len).max().unwrap_or(0);
+        let width = rows::width(tree.cache.keys().map(String::len));
         for (name, value) in &tree.cache {
             out.row(format_args!("  -D {name:<width$} = {value}"));
         }

@@ -25,9 +25,46 @@ impl Rows {
     }
 }
 
+/// The widest column that other rows are aligned to. A longer cell only moves the rest of its own row. Format strings panic for a width
+/// above 65,535, and cells contain texts of others.
+const WIDEST: usize = 100;
+
+/// The width of a column with cells of these lengths.
+pub(super) fn width(lengths: impl Iterator<Item = usize>) -> usize {
+    lengths.max().unwrap_or(0).min(WIDEST)
+}
+
+/// The lines of a table whose rows have the same number of cells.
+#[must_use]
+pub fn table<R: AsRef<[String]>>(rows: &[R]) -> Vec<String> {
+    let columns = rows.first().map_or(0, |row| row.as_ref().len());
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
+            width(cells.map(|cell| cell.chars().count()))
+        })
+        .collect();
+    let line = |row: &R| {
+        let cells = row.as_ref().iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Rows;
+    use super::*;
+
+    #[test]
+    fn long_cells_do_not_widen_other_rows() {
+        let rows =
+            [["id", "name"], ["a", &"x".repeat(70_000)], ["bb", "y"]].map(|row| row.map(str::to_owned));
+        let lines = table(&rows);
+        assert_eq!(lines[2], "bb  y");
+        assert_eq!(lines[1].len(), 4 + 70_000);
+        assert_eq!(width([3, 70_000].into_iter()), WIDEST);
+        assert!(table::<[String; 0]>(&[]).is_empty());
+    }
 
     #[test]
     fn values_stay_in_their_row() {

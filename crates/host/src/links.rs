@@ -18,6 +18,12 @@ pub struct LinkRefused {
 pub struct LinkTrail(Vec<HostPath>);
 
 impl LinkTrail {
+    /// The number of links on the way.
+    #[must_use]
+    pub fn followed(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the trail inside a folder, and `None` if the folder is behind a link whose target is already on the way to it.
     #[must_use]
     pub fn enter(&self, host: &dyn ReadFiles, folder: &HostPath) -> Option<Self> {

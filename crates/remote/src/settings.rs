@@ -26,6 +26,8 @@ const SIGN_PASSWORD: &str = "GPUBUILD_SIGN_PASSWORD";
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
 const DEFAULT_BUDGET: Duration = Duration::from_secs(300);
+/// The longest time limit. Deadlines are computed by additions, which longer ones would overflow.
+const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const DEFAULT_UPLOAD: u64 = 4 << 30;
 
 /// Whether results are saved in the shared store.
@@ -93,7 +95,7 @@ impl RemoteSettings {
         };
         let seconds = |setting, value: &Option<String>, default| match value.as_deref().map(age) {
             None => Ok(default),
-            Some(Ok(seconds @ 1..)) => Ok(Duration::from_secs(seconds)),
+            Some(Ok(seconds @ 1..)) => Ok(Duration::from_secs(seconds).min(LONGEST_TIME)),
             Some(_) => Err(InvalidRemote { setting, what: "write a time such as `3s` or `5m`".to_owned() }),
         };
         let max_upload = table.max_upload.as_deref().map(size).transpose();

@@ -46,6 +46,15 @@ fn variables_take_precedence_over_the_project_file() {
 }
 
 #[test]
+fn time_limits_end_after_a_year() {
+    for longest in ["18446744073709551615s", "213503982334601d", "400d"] {
+        let table = format!("remote = \"s3://b/p\"\ntimeout = \"{longest}\"\nbudget = \"{longest}\"");
+        let settings = open(&[], &table, RemoteRequest::default()).unwrap().unwrap();
+        assert_eq!((settings.timeout, settings.budget), (LONGEST_TIME, LONGEST_TIME));
+    }
+}
+
+#[test]
 fn invalid_settings_are_named() {
     let wrong = |table: &str| {
         let error = open(&[], &format!("remote = \"s3://b/p\"\n{table}"), RemoteRequest::default());

@@ -54,6 +54,9 @@ const DEEPEST: usize = 64;
 /// The most files and folders below a source folder, counting those behind links.
 pub const MOST_FILES: usize = 300_000;
 
+/// As how many files a link to a folder counts. Links cost more time, because their targets are resolved.
+const LINK_WEIGHT: usize = 10;
+
 /// A source folder has more than [`MOST_FILES`] files and folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it contains more than {MOST_FILES} files and folders, counting those behind symbolic links")]
@@ -219,7 +222,10 @@ fn walk_skipping(
                     found.insert(path.to_string(), FileStamp::of(&stat));
                 }
                 FileKind::Directory if path.as_str().matches(['/', '\\']).count() < DEEPEST => {
-                    pending.extend(trail.enter(host, &path).map(|trail| (path, trail)));
+                    if let Some(inside) = trail.enter(host, &path) {
+                        entries += LINK_WEIGHT * (inside.followed() - trail.followed());
+                        pending.push((path, inside));
+                    }
                 }
                 FileKind::Directory => {}
                 FileKind::Device | FileKind::Other => special(path),
@@ -267,7 +273,7 @@ pub fn unchanged(host: &dyn ReadFiles, snapshot: &FileSnapshot) -> bool {
 #[cfg(unix)]
 mod tests {
     use super::*;
-    use gpubuild_host::{RealHost, WriteFiles as _};
+    use gpubuild_host::{HostInfo as _, RealHost, WriteFiles as _};
 
     struct Sources {
         _folder: tempfile::TempDir,

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::clean;
 use gpubuild_core::order::CollectSorted as _;
+use gpubuild_core::secret;
 use gpubuild_host::{HostPath, ReadFiles};
 use serde::Deserialize;
 
@@ -259,9 +260,10 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
     struct ProjectSchema {
         schema: Option<i64>,
     }
+    // The parser quotes the line, which may contain a URL with a password.
     let invalid = |error: &gpubuild_toml::TomlError| ProjectError::Invalid {
         path: path.to_owned(),
-        message: error.to_string().trim_end().to_owned(),
+        message: secret::redact(error.to_string().trim_end()).text.into_owned(),
     };
     // Check the schema first, so that a file for a later version is not reported as invalid.
     let found = gpubuild_toml::from_str::<ProjectSchema>(text).map_err(|error| invalid(&error))?.schema;
@@ -323,6 +325,13 @@ mod tests {
 
     fn message(text: &str) -> String {
         parse("gpubuild.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn quoted_line_has_no_password() {
+        let text = "schema = 1\n[project]\nname = \"x\"\nsource = { git = \"https://me:hunter22@host/x\", rev = \"0\" }\n";
+        let message = message(text);
+        assert!(message.contains("host/x") && !message.contains("hunter22"), "{message}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::pack::PackError;
 const MAX_DEPTH: usize = 32;
 /// The most files and folders, counting those behind links.
 const MAX_FILES: usize = 100_000;
+/// As how many files a link to a folder counts. Links cost more time, because their targets are resolved.
+const LINK_WEIGHT: usize = 10;
 
 /// A walk through folders, which follows links.
 pub(super) struct FolderWalk<'a> {
@@ -62,9 +64,10 @@ impl<'a> FolderWalk<'a> {
             if host.is_file(&from) {
                 self.files.insert(path, from);
             } else if host.is_dir(&from)
-                && let Some(trail) = trail.enter(host, &from)
+                && let Some(inside) = trail.enter(host, &from)
             {
-                self.visit(&from, &path, &trail, depth + 1)?;
+                self.seen += LINK_WEIGHT * (inside.followed() - trail.followed());
+                self.visit(&from, &path, &inside, depth + 1)?;
             }
         }
         Ok(())
@@ -74,7 +77,7 @@ impl<'a> FolderWalk<'a> {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
-    use gpubuild_host::{RealHost, WriteFiles as _};
+    use gpubuild_host::{HostInfo as _, RealHost, WriteFiles as _};
 
     use super::*;
 
