@@ -251,6 +251,13 @@ impl Found {
     }
 }
 
+/// A version or number at the end of a sentence without its full stop. Patterns for versions such as `[\d.]+` match it.
+fn without_full_stop(value: &str) -> &str {
+    let is_number = value.starts_with(|c: char| c.is_ascii_digit())
+        && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_number { value.trim_end_matches('.') } else { value }
+}
+
 impl CompiledSignature {
     /// Matches the lines of a window. Returns the row of the captured name and the failure.
     fn matches(
@@ -262,7 +269,9 @@ impl CompiledSignature {
         let captures = regex.captures(&window.text)?;
         let groups = regex.capture_names().flatten();
         let values: BTreeMap<String, String> = groups
-            .filter_map(|name| Some((name.to_owned(), shorten(captures.name(name)?.as_str().trim(), VALUE))))
+            .filter_map(|name| {
+                Some((name.to_owned(), shorten(without_full_stop(captures.name(name)?.as_str().trim()), VALUE)))
+            })
             .filter(|(_, value)| !value.is_empty())
             .collect_map();
         let start = captures.get(0).map_or(0, |whole| whole.start());
