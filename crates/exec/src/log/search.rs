@@ -270,7 +270,8 @@ impl CompiledSignature {
         let groups = regex.capture_names().flatten();
         let values: BTreeMap<String, String> = groups
             .filter_map(|name| {
-                Some((name.to_owned(), shorten(without_full_stop(captures.name(name)?.as_str().trim()), VALUE)))
+                let value = without_full_stop(captures.name(name)?.as_str().trim());
+                Some((name.to_owned(), shorten(value, VALUE)))
             })
             .filter(|(_, value)| !value.is_empty())
             .collect_map();

@@ -208,6 +208,13 @@ fn large_logs_are_read() {
 }
 
 #[test]
+fn captured_versions_have_no_full_stop() {
+    let log = "RuntimeError: jaxlib version 0.4.30 is newer than and incompatible with jax version 0.4.23. Please update your jax";
+    let values: Vec<String> = read(log).causes[0].values.values().cloned().collect();
+    assert!(values.contains(&"0.4.23".to_owned()), "{values:?}");
+}
+
+#[test]
 fn repeated_errors_are_one_cause_with_a_count() {
     let error = "a.obj : error LNK2001: unresolved external symbol cublasCreate_v2\n";
     let log = format!("[1/900] Building\n{}", error.repeat(341));
