@@ -142,7 +142,7 @@ template <class W, int LINES, int COLUMNS, bool GATED> GK_DEVICE void matvec(con
 }
 
 #define GK_MATVEC(name, type, is_block, columns, gated) \
-    GK_EARLY_KERNEL(name##_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
+    GK_EARLY_KERNEL(name##_##type##_##columns, GK_WAVES(GK_GPU_MATVEC_THREADS, 2)) { \
         matvec<weight_of_##type, GK_GPU_MATVEC_LINES(is_block, columns, gated), columns, gated>(g); \
     }
 #define GK_MATVECS(type, is_block) \
