@@ -19,7 +19,7 @@ pub const FINDINGS: &[(&str, &[u8])] = files!("",
 );
 
 /// Log signatures: patterns that recognise failures in build output, one file per subject.
-pub const LOG_SIGNATURES: &[(&str, &[u8])] = files!("logs/", "starts" "applications" "formats" "vocabularies" "drivers" "cuda-tools" "python-tools" "runtime" "messages" "programs" "toolchain" "cuda" "rocm" "graphics" "link" "languages" "cmake" "cmake-modules" "system-tools" "variants" "wide" "forms" "codes" "general" "sources" "source-programs" "grid" "cells" "platforms" "commands" "names" "cuda-libraries" "pkg-config");
+pub const LOG_SIGNATURES: &[(&str, &[u8])] = files!("logs/", "starts" "applications" "formats" "vocabularies" "drivers" "cuda-tools" "python-tools" "runtime" "builds" "messages" "programs" "toolchain" "cuda" "rocm" "graphics" "link" "languages" "cmake" "cmake-modules" "system-tools" "variants" "wide" "forms" "codes" "symbols" "general" "sources" "source-programs" "grid" "cells" "platforms" "commands" "names" "cuda-libraries" "pkg-config");
 
 /// The texts of errors with which a command fails. Findings are not included.
 pub const ERRORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin")).as_slice();

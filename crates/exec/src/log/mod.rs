@@ -27,6 +27,7 @@ mod prefix;
 mod reader;
 mod search;
 mod signature;
+mod symbol;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};

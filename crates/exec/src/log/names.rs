@@ -6,6 +6,8 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use serde::Deserialize;
 
+use super::symbol;
+
 /// What a name is the name of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -26,6 +28,8 @@ pub enum NameKind {
     Module,
     /// A function, type or constant of a programming interface.
     Identifier,
+    /// A symbol of a linker, or a name of C or C++ with its scopes, by the library that has it: `cv::imread`.
+    Symbol,
 }
 
 /// Names that have the same cause and remedy.
@@ -50,6 +54,8 @@ pub(super) struct NameRow {
     pub(super) module: Vec<String>,
     #[serde(default)]
     pub(super) identifier: Vec<String>,
+    #[serde(default)]
+    pub(super) symbol: Vec<String>,
     /// Id of the finding, if it is not that of the signature.
     pub(super) id: Option<DiagnosticId>,
     /// Id of the finding if the loader does not find the library.
@@ -125,6 +131,7 @@ impl NameRow {
             (NameKind::Tool, &self.tool),
             (NameKind::Module, &self.module),
             (NameKind::Identifier, &self.identifier),
+            (NameKind::Symbol, &self.symbol),
         ];
         lists.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.as_str())))
     }
@@ -160,11 +167,18 @@ impl NameTable {
 
     /// The index of the row of a name as a message has it. Exact names precede starts, and long starts precede short ones.
     pub(super) fn find(&self, kind: NameKind, name: &str) -> Option<usize> {
-        let known = |kind, name| self.find_as(kind, &folded(kind, name));
+        let known = |kind: NameKind, name: &str| self.find_as(kind, &folded(kind, name));
         match kind {
             NameKind::Loaded => known(kind, file(name))
                 .or_else(|| known(kind, library(name)))
                 .or_else(|| known(NameKind::Library, library(name))),
+            // A name may be that of a scope, and Apple's linker writes an underscore before each name.
+            NameKind::Symbol => {
+                let name = symbol::readable(name);
+                known(kind, &name)
+                    .or_else(|| known(kind, &format!("{name}::")))
+                    .or_else(|| known(kind, name.strip_prefix('_')?))
+            }
             _ => known(kind, bare(kind, name)),
         }
     }
@@ -181,7 +195,9 @@ impl NameTable {
 
 fn folded(kind: NameKind, name: &str) -> String {
     match kind {
-        NameKind::Header | NameKind::Code | NameKind::Module | NameKind::Identifier => name.to_owned(),
+        NameKind::Header | NameKind::Code | NameKind::Module | NameKind::Identifier | NameKind::Symbol => {
+            name.to_owned()
+        }
         _ => name.to_ascii_lowercase(),
     }
 }
@@ -201,7 +217,9 @@ fn bare(kind: NameKind, name: &str) -> &str {
             let name = file(name);
             name.strip_suffix(".exe").unwrap_or(name)
         }
-        NameKind::Package | NameKind::Code | NameKind::Module | NameKind::Identifier => name,
+        NameKind::Package | NameKind::Code | NameKind::Module | NameKind::Identifier | NameKind::Symbol => {
+            name
+        }
     }
 }
 

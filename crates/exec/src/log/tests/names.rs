@@ -161,6 +161,10 @@ fn every_name_is_found() {
                 NameKind::Module => {
                     (format!("ModuleNotFoundError: No module named '{name}'\n"), "py.module-missing")
                 }
+                NameKind::Symbol => (
+                    format!("a.cpp:1:10: error: ‘class {name}’ has no member named ‘turn’\n"),
+                    "build.library-version",
+                ),
                 NameKind::Code | NameKind::Loaded | NameKind::Identifier => continue,
             };
             let wanted = row.id(kind).map_or(own, |id| id.as_str());
