@@ -54,7 +54,7 @@ pub use signature::{Signature, Strength, UnlistedNames};
 
 /// Maximum number of bytes of a line that are matched against patterns. Command lines may be longer, but messages are not.
 const LONGEST: usize = 16 * 1024;
-/// Number of lines at the end of a log in which a doubtful failure counts even if no tool reports a failure.
+/// Number of lines at the end of a log, or of a command's output, in which a doubtful failure counts even if no tool reports a failure.
 const AT_THE_END: usize = 6;
 /// The same for guesses, which programs often print before they list their configuration.
 const NEAR_THE_END: usize = 12;
@@ -225,15 +225,15 @@ impl Signatures {
         LogReader::new(self)
     }
 
-    /// Drops what a successful build prints as well: doubtful failures that no tool reports as one, and everything before the line
-    /// `success` with which a build tool reports success. `lines` is the number of lines of the log.
+    /// Drops what a successful build prints as well: doubtful failures that no tool reports as one and that do not end the output of
+    /// a command, and everything before the line `success` with which a build tool reports success. `lines` is the number of lines of the log.
     fn drop_harmless(&self, success: Option<usize>, lines: usize, found: &mut Vec<Found>) {
         let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
         found.retain(|one| {
             let is_guess = self.list[one.signature].signature.cell.is_some();
             let end = lines.saturating_sub(if is_guess { NEAR_THE_END } else { AT_THE_END });
             let is_last = if one.is_status { one.cause.last >= lines } else { one.cause.line > end };
-            !is_doubtful(one) || is_last || one.is_error
+            !is_doubtful(one) || is_last || one.is_error || one.ends_command
         });
         if let Some(success) = success {
             found.retain(|one| one.cause.last > success);

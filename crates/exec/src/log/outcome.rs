@@ -163,11 +163,15 @@ pub(super) fn is_debug(line: &[u8]) -> bool {
     levels.iter().any(|level| memchr::memmem::find(line, level).is_some())
 }
 
-/// Whether JAX lists a backend that its installation does not have, as it does for every one.
-pub(super) fn is_other_backend(line: &[u8]) -> bool {
-    let backends: [&[u8]; 2] =
-        [b"Unable to initialize backend 'tpu", b"Unable to initialize backend 'rocm': NOT_FOUND"];
-    backends.iter().any(|backend| memchr::memmem::find(line, backend).is_some())
+/// Whether a line reports an attempt after which the program goes on with another one: JAX lists the backends that its installation does
+/// not have, and PyTorch tries the plans of cuDNN one after the other.
+pub(super) fn is_attempt(line: &[u8]) -> bool {
+    let attempts: [&[u8]; 3] = [
+        b"Unable to initialize backend 'tpu",
+        b"Unable to initialize backend 'rocm': NOT_FOUND",
+        b"UserWarning: Plan failed with a ",
+    ];
+    attempts.iter().any(|attempt| memchr::memmem::find(line, attempt).is_some())
 }
 
 /// Whether a program prints a line as an error. `text` is the line without prefixes.
@@ -203,6 +207,31 @@ pub(super) fn is_check_result(lines: &LogLines, at: usize, text: &[u8]) -> bool 
     is_result && before.find(|line| !line.is_empty()).is_none_or(|line| !line.starts_with(b"CMake Error"))
 }
 
+/// Whether a line is one of the last in the output of a command: soon after it a terminal shows the next command.
+pub(super) fn ends_command(lines: &LogLines, at: usize) -> bool {
+    let after =
+        (at + 1..lines.len()).map(|after| lines.line(after)).filter(|line| !line.trim_ascii().is_empty());
+    after.take(AT_THE_END).any(is_prompt)
+}
+
+/// Whether a line begins with the prompt of a shell, followed by a command: `$ make`, `(venv) user@host:~$ make`, `PS C:\> make`.
+fn is_prompt(line: &[u8]) -> bool {
+    /// Maximum length of a prompt in bytes.
+    const LONGEST: usize = 120;
+    let environment = line.starts_with(b"(").then(|| memchr::memmem::find(line, b") ")).flatten();
+    let line = environment.map_or(line, |end| &line[end + 2..]);
+    let start = &line[..line.len().min(LONGEST)];
+    let find = |text: &[u8]| memchr::memmem::find(start, text);
+    let is_windows =
+        start.starts_with(b"PS ") || matches!(start, [drive, b':', b'\\', ..] if drive.is_ascii_alphabetic());
+    if is_windows {
+        return find(b">").is_some_and(|end| end + 1 < line.len());
+    }
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"[._-".contains(byte);
+    let user = find(b"@").is_some_and(|at| at > 0 && start[..at].iter().all(is_name));
+    start.starts_with(b"$ ") || (user && [&b"$ "[..], b"# ", b"% "].iter().any(|end| find(end).is_some()))
+}
+
 /// The number of the line near the end of a log with which a build tool reports success. `log` is at least the end of the log,
 /// `lines` the number of its lines.
 pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
@@ -228,4 +257,36 @@ pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
     let mut last = last.filter(|(_, line)| !line.trim_ascii().is_empty()).take(AT_THE_END);
     let found = last.find(|(_, line)| WORDS.iter().any(|word| memchr::memmem::find(line, word).is_some()));
     found.map(|(after, _)| lines.saturating_sub(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_prompt;
+
+    #[test]
+    fn prompts_are_told_from_output() {
+        let prompts = [
+            "$ make",
+            "(base) jovyan@notebook-0:~$ exit",
+            "root@9c1f2d0f6b11:/app# python3 main.py",
+            "[user@node01 build]$ cmake ..",
+            "mario@mac ~ % python3 -c 'import torch'",
+            "PS C:\\proj> python train.py",
+            "(venv) C:\\proj>python train.py",
+        ];
+        for prompt in prompts {
+            assert!(is_prompt(prompt.as_bytes()), "{prompt}");
+        }
+        let output = [
+            "C:\\proj\\a.cu(3): error: x",
+            "npm ERR! some@1.0.0 install: `$ make`",
+            "# comment",
+            "PS>",
+            "@@ -1,3 +1,3 @@ # x",
+            "error: package gcc@13.2.0 needs $ORIGIN",
+        ];
+        for line in output {
+            assert!(!is_prompt(line.as_bytes()), "{line}");
+        }
+    }
 }

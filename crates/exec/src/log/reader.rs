@@ -202,7 +202,7 @@ impl LogSearch {
             (hits.has(WordKind::Headline) || self.ignored.is_active()) && self.ignored.covers(line);
         let may_fail = !examined.signatures.is_empty()
             || [WordKind::Sentence, WordKind::Error, WordKind::Phrase].into_iter().any(|kind| hits.has(kind));
-        if is_ignored || (may_fail && outcome::is_other_backend(line)) || self.known.line(all, examined) {
+        if is_ignored || (may_fail && outcome::is_attempt(line)) || self.known.line(all, examined) {
             return;
         }
         if hits.has(WordKind::Sentence) {

@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) is_status: bool,
     /// Whether a guess is about a line that a program prints as an error.
     pub(super) is_error: bool,
+    /// Whether it is at the end of the output of a command, before the next command of a terminal.
+    pub(super) ends_command: bool,
 }
 
 /// The lines and bytes on which a signature was tried, and its first failure in the list of failures.
@@ -110,8 +112,8 @@ impl Search {
             }
             let around = |count| LogWindow::around(line.lines, line.at, count);
             let is_match = match one.signature.lines {
-                1 => self.matches(all, at, single.get_or_insert_with(|| around(1)), number),
-                count => self.matches(all, at, &around(count), number),
+                1 => self.matches(all, at, single.get_or_insert_with(|| around(1)), line.lines, line.at),
+                count => self.matches(all, at, &around(count), line.lines, line.at),
             };
             if is_match {
                 return true;
@@ -143,7 +145,8 @@ impl Search {
         };
         self.tried[cell].found = Some(self.found.len());
         let is_error = outcome::is_error(window.text.as_bytes(), lines.line(at));
-        self.found.push(Found { signature: cell, row, cause, is_status: false, is_error });
+        let ends_command = outcome::ends_command(lines, at);
+        self.found.push(Found { signature: cell, row, cause, is_status: false, is_error, ends_command });
     }
 
     fn is_exhausted(&mut self, signature: usize) -> bool {
@@ -166,7 +169,7 @@ impl Search {
             };
             hits.iter()
                 .filter(|signature| fit(signature))
-                .any(|&one| !self.is_exhausted(one) && self.matches(all, one, window, lines.number(at)))
+                .any(|&one| !self.is_exhausted(one) && self.matches(all, one, window, lines, at))
         })
     }
 
@@ -186,7 +189,7 @@ impl Search {
                 let found = regex.flatten().and_then(|regex| regex.find(&window.text));
                 found.is_some_and(|found| window.line_at(found.start()).0 == number)
             });
-            fits && !self.is_exhausted(one) && self.matches(all, one, &window, number)
+            fits && !self.is_exhausted(one) && self.matches(all, one, &window, line.lines, line.at)
         })
     }
 
@@ -195,14 +198,22 @@ impl Search {
         self.tried_bytes += bytes;
     }
 
-    /// Tries one signature on a window, and counts or adds the failure.
-    fn matches(&mut self, all: &Signatures, at: usize, window: &LogWindow, number: usize) -> bool {
-        let one = &all.list[at];
-        self.count_tried(at, window.text.len() / LITERALS);
+    /// Tries one signature on the window around the line `at`, and counts or adds the failure.
+    fn matches(
+        &mut self,
+        all: &Signatures,
+        signature: usize,
+        window: &LogWindow,
+        lines: &LogLines,
+        at: usize,
+    ) -> bool {
+        let one = &all.list[signature];
+        let number = lines.number(at);
+        self.count_tried(signature, window.text.len() / LITERALS);
         let Some(regex) = one.regex_for(&window.text) else { return false };
-        self.count_tried(at, window.text.len());
+        self.count_tried(signature, window.text.len());
         if one.signature.names.is_none()
-            && let Some(known) = self.tried[at].found
+            && let Some(known) = self.tried[signature].found
         {
             let is_match = regex.is_match(&window.text);
             if is_match {
@@ -212,16 +223,19 @@ impl Search {
         }
         let Some((row, cause)) = one.matches(regex, &all.names, window) else { return false };
         // The line may have been joined with the one before it.
-        if outcome::is_other_backend(cause.text.as_bytes()) {
+        if outcome::is_attempt(cause.text.as_bytes()) {
             return true;
         }
-        if let Some(known) = self.found.iter_mut().find(|known| known.signature == at && known.row == row) {
+        if let Some(known) =
+            self.found.iter_mut().find(|known| known.signature == signature && known.row == row)
+        {
             known.count(number, self.is_status);
         } else {
-            self.tried[at].found.get_or_insert(self.found.len());
+            self.tried[signature].found.get_or_insert(self.found.len());
             let is_status = self.is_status;
             let is_error = outcome::is_exception(window.text.as_bytes());
-            self.found.push(Found { signature: at, row, cause, is_status, is_error });
+            let ends_command = outcome::ends_command(lines, at);
+            self.found.push(Found { signature, row, cause, is_status, is_error, ends_command });
         }
         true
     }

@@ -80,6 +80,14 @@ fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
     draft.value("without_root", hint.unwrap_or_default())
 }
 
+/// Adds the commands that install a toolkit for this machine. That of a Jetson is part of its system.
+fn with_suitable(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
+    if case.signs.nvidia.system.tegra.is_some() {
+        return draft.case("jetson");
+    }
+    without_root(case, with_toolkit(case, draft, &AdviceQuery::default()))
+}
+
 /// Whether a reason with this id blocks the CUDA build.
 pub(crate) fn is_blocked_by(case: &DiagnosisCase<'_>, id: DiagnosticId) -> bool {
     case.matrix.verdict(Backend::Cuda).build_reasons.iter().any(|reason| reason.id == id)
@@ -93,7 +101,7 @@ pub(super) fn toolkit(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     }
     let draft = FindingDraft::new(id).backend(Backend::Cuda).affects(Affects::Build);
     let draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
-    vec![on_musl(case, without_root(case, with_toolkit(case, draft, &AdviceQuery::default())))]
+    vec![on_musl(case, with_suitable(case, draft))]
 }
 
 /// Selects the text for musl, which NVIDIA does not support.
@@ -181,5 +189,5 @@ pub(super) fn runtime_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             draft = draft.value("driver", driver.to_string()).case("version");
         }
     }
-    vec![without_root(case, with_toolkit(case, draft, &AdviceQuery::default()))]
+    vec![with_suitable(case, draft)]
 }
