@@ -128,6 +128,8 @@ pub enum ProvisionError {
     NotInstalled {
         /// Toolkit and release: `cuda 13.0`.
         what: String,
+        /// Id of the toolkit.
+        toolkit: String,
         /// Installed toolkits, separated by commas.
         installed: String,
     },
@@ -235,8 +237,8 @@ impl Diagnostic for ProvisionError {
             Self::Install(error) => error.hint(),
             Self::Packages(error) => error.hint(),
             Self::Archive { hint, .. } => hint.clone(),
-            Self::NotInstalled { installed, .. } if installed.is_empty() => {
-                Some("`gpubuild toolkit list` shows what can be installed".to_owned())
+            Self::NotInstalled { installed, toolkit, .. } if installed.is_empty() => {
+                Some(format!("run `gpubuild toolkit install {toolkit}`"))
             }
             Self::NotInstalled { installed, .. } => Some(format!("installed: {installed}")),
             _ => None,

@@ -163,7 +163,8 @@ pub fn find(
     all.into_iter().rev().find(fits).ok_or_else(|| {
         let release = release.map(|release| format!(" {release}")).unwrap_or_default();
         let target = target.map(|target| format!(" for {target}")).unwrap_or_default();
-        ProvisionError::NotInstalled { what: format!("{toolkit}{release}{target}"), installed }
+        let what = format!("{toolkit}{release}{target}");
+        ProvisionError::NotInstalled { what, toolkit: toolkit.to_owned(), installed }
     })
 }
 
