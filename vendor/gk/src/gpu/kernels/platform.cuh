@@ -299,7 +299,7 @@ GK_DEVICE void let_next_kernel_start() {}
 
 // Threads of a kernel without matrix products, and how many of its waves each SIMD of CDNA has to hold. Without that limit, a kernel may use
 // the registers of the matrix units, and LLVM 21 crashes on one that does (`AMDGPU Rewrite AGPR-Copy-MFMA`).
-#if GK_MMA == GK_MMA_CDNA
+#if !defined(GK_GPU_EMULATE) && GK_MMA == GK_MMA_CDNA
 #define GK_WAVES(threads, waves) threads, waves
 #else
 #define GK_WAVES(threads, waves) threads
