@@ -169,6 +169,7 @@ const KNOWN: &[source::KnownFailure] = &[
             "cannot be authenticated",
             "is not signed",
             "signatures couldn't be verified",
+            "OpenPGP signature verification failed",
         ],
         |message| PackageError::Unsigned { message },
     ),
@@ -176,9 +177,15 @@ const KNOWN: &[source::KnownFailure] = &[
         &["Unable to locate package", "has no installation candidate", "Can't find a source to download"],
         |message| PackageError::Missing { message, update: None },
     ),
-    (&["unmet dependencies", "held broken packages", "dpkg was interrupted"], |message| {
-        PackageError::Conflict { message }
-    }),
+    (
+        &[
+            "unmet dependencies",
+            "held broken packages",
+            "Unable to satisfy dependencies",
+            "dpkg was interrupted",
+        ],
+        |message| PackageError::Conflict { message },
+    ),
 ];
 
 #[cfg(test)]
@@ -216,6 +223,12 @@ mod tests {
             ("E: You don't have enough free space in /x/.", "disk.full"),
             (
                 "The following packages have unmet dependencies:\nE: Unable to correct problems",
+                "toolkit.package-conflict",
+            ),
+            // apt 3, if it writes to a terminal.
+            ("Error: Unable to locate package glslc", "toolkit.package-missing"),
+            (
+                "E: Unable to satisfy dependencies. Reached two conflicting assignments:",
                 "toolkit.package-conflict",
             ),
             ("E: Failed to fetch http://x/a.deb  404  Not Found", "toolkit.package-download"),
