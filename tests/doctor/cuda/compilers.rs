@@ -158,6 +158,13 @@ fn glibc_too_new_for_cuda_headers_is_diagnosed() {
     let header = "/usr/local/cuda-12.8/include/crt/math_functions.h";
     let mended = machine.file(header, "extern double cospi(double x) noexcept (true);\n");
     healthy("healthy-debian-13-fixed", &mended);
+    // The distribution's own package has the headers in /usr/include.
+    let package =
+        Machine::debian("13").nvidia(machine::RTX_3060, "550.163.01").gcc_beside(13).cuda_debian("12.4.1");
+    let profile = "/usr/lib/nvidia-cuda-toolkit/bin/nvcc.profile";
+    let package = package.file(profile, "NVVMIR_LIBRARY_DIR = /usr/lib/nvidia-cuda-toolkit/libdevice\n");
+    let findings = diagnose(&package, None);
+    assert!(findings.iter().all(|finding| finding.severity > Severity::Warning), "{findings:?}");
     let newer = Machine::ubuntu("25.10").nvidia(machine::RTX_5070, "580.95.05").cuda("13.0.2");
     check("cuda.host.glibc-2.42", &newer, &["cuda.host.glibc"]);
     healthy(
