@@ -14,7 +14,7 @@ use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Pre
 use serde::Serialize;
 
 use super::Schema;
-use super::rows::Rows;
+use super::rows::{self, Rows};
 use super::toolkit_packages::PackageToolkit;
 
 /// A toolkit that gpubuild installed.
@@ -300,22 +300,25 @@ impl ToolkitListReport {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = Rows::default();
+        let installed = self.installed.iter().map(|one| label(&one.toolkit, &one.release).len());
+        let offered = self.offered.iter().map(|one| label(&one.toolkit, &one.release).len());
+        let width = rows::width(installed.chain(offered));
         text.row(format_args!("installed"));
         if self.installed.is_empty() {
             text.row(format_args!("  none"));
         }
         for one in &self.installed {
-            let (name, size) = (format!("{}@{}", one.toolkit, one.release), bytes::show(one.bytes));
+            let (name, size) = (label(&one.toolkit, &one.release), bytes::show(one.bytes));
             let target = one.target.as_ref().map(|target| format!("for {target}, ")).unwrap_or_default();
             let components = one.components.join(", ");
             text.row(format_args!(
-                "  {name:<17} {:<10} {size:>10}  {target}{components}  {}",
+                "  {name:<width$}  {:<10} {size:>10}  {target}{components}  {}",
                 one.version, one.root
             ));
         }
         text.row(format_args!("offered"));
         for offer in &self.offered {
-            let name = format!("{}@{}", offer.toolkit, offer.release);
+            let name = label(&offer.toolkit, &offer.release);
             let size = offer.download_bytes.map_or_else(|| "unsupported".to_owned(), bytes::show_if_known);
             let driver = offer.min_driver.as_ref().map(|driver| format!("driver >= {driver}"));
             let more = offer.optional.iter().map(|one| {
@@ -323,14 +326,23 @@ impl ToolkitListReport {
                 format!("--with {}{}", one.id, size.unwrap_or_default())
             });
             let details: Vec<String> = driver.into_iter().chain(more).collect();
-            text.row(format_args!("  {name:<17} {:<10} {size:>10}  {}", offer.version, details.join(", ")));
+            text.row(format_args!(
+                "  {name:<width$}  {:<10} {size:>10}  {}",
+                offer.version,
+                details.join(", ")
+            ));
         }
         text.row(format_args!("from the packages of the distribution"));
         for one in &self.packages {
-            text.row(format_args!("  {:<17} {}", one.toolkit, one.line()));
+            text.row(format_args!("  {:<width$}  {}", one.toolkit, one.line()));
         }
         text.into_text()
     }
+}
+
+/// A toolkit with its release, as `toolkit install` takes it.
+fn label(toolkit: &str, release: &Version) -> String {
+    format!("{toolkit}@{release}")
 }
 
 /// The document of `toolkit verify --json`.

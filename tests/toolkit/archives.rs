@@ -199,7 +199,7 @@ fn archives_are_installed_verified_extended_and_removed() {
     let env = sandbox.run(&["toolkit", "env", "cuda@12.9"]);
     let nvcc = format!("export CUDACXX={}\n", prefix(&sandbox, "bin/nvcc").display());
     assert!(env.succeeds().stdout.contains(&nvcc), "{env:#?}");
-    assert!(sandbox.run(&["toolkit", "list"]).succeeds().stdout.contains("cuda@12.9         12.9.1"));
+    assert!(sandbox.run(&["toolkit", "list"]).succeeds().stdout.contains("cuda@12.9  12.9.1"));
 
     // The installation needs no network; a component needs only its own archives.
     assert_eq!(install(&sandbox, &["--offline", "--json"]).succeeds().json()["state"], "unchanged");

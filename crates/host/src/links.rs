@@ -18,10 +18,12 @@ pub struct LinkRefused {
 pub struct LinkTrail(Vec<HostPath>);
 
 impl LinkTrail {
-    /// The number of links on the way.
+    /// As how many files the links count that were followed since another trail. Their targets are resolved, which takes time.
     #[must_use]
-    pub fn followed(&self) -> usize {
-        self.0.len()
+    pub fn weight_since(&self, before: &Self) -> usize {
+        /// As how many files one link counts.
+        const WEIGHT: usize = 10;
+        WEIGHT * (self.0.len() - before.0.len())
     }
 
     /// Returns the trail inside a folder, and `None` if the folder is behind a link whose target is already on the way to it.

@@ -163,8 +163,8 @@ pub(super) fn is_debug(line: &[u8]) -> bool {
     levels.iter().any(|level| memchr::memmem::find(line, level).is_some())
 }
 
-/// Whether a line reports an attempt after which the program goes on with another one: JAX lists the backends that its installation does
-/// not have, and PyTorch tries the plans of cuDNN one after the other.
+/// Whether a line reports an attempt that failed and after which the program tries another way: JAX lists the backends that its
+/// installation does not have, and PyTorch tries the plans of cuDNN one after the other.
 pub(super) fn is_attempt(line: &[u8]) -> bool {
     let attempts: [&[u8]; 3] = [
         b"Unable to initialize backend 'tpu",

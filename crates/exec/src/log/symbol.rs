@@ -1,4 +1,5 @@
-//! Names of symbols as compilers and linkers write them.
+//! Names of symbols as compilers and linkers write them. Only the scopes and the name are read: a complete demangler for each kind would be
+//! more dependencies of every build script.
 
 use std::borrow::Cow;
 

@@ -54,9 +54,6 @@ const DEEPEST: usize = 64;
 /// The most files and folders below a source folder, counting those behind links.
 pub const MOST_FILES: usize = 300_000;
 
-/// As how many files a link to a folder counts. Links cost more time, because their targets are resolved.
-const LINK_WEIGHT: usize = 10;
-
 /// A source folder has more than [`MOST_FILES`] files and folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it contains more than {MOST_FILES} files and folders, counting those behind symbolic links")]
@@ -223,7 +220,7 @@ fn walk_skipping(
                 }
                 FileKind::Directory if path.as_str().matches(['/', '\\']).count() < DEEPEST => {
                     if let Some(inside) = trail.enter(host, &path) {
-                        entries += LINK_WEIGHT * (inside.followed() - trail.followed());
+                        entries += inside.weight_since(&trail);
                         pending.push((path, inside));
                     }
                 }

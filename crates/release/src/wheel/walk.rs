@@ -12,8 +12,6 @@ use crate::pack::PackError;
 const MAX_DEPTH: usize = 32;
 /// The most files and folders, counting those behind links.
 const MAX_FILES: usize = 100_000;
-/// As how many files a link to a folder counts. Links cost more time, because their targets are resolved.
-const LINK_WEIGHT: usize = 10;
 
 /// A walk through folders, which follows links.
 pub(super) struct FolderWalk<'a> {
@@ -66,7 +64,7 @@ impl<'a> FolderWalk<'a> {
             } else if host.is_dir(&from)
                 && let Some(inside) = trail.enter(host, &from)
             {
-                self.seen += LINK_WEIGHT * (inside.followed() - trail.followed());
+                self.seen += inside.weight_since(trail);
                 self.visit(&from, &path, &inside, depth + 1)?;
             }
         }
