@@ -13,7 +13,7 @@ pub struct LinkRefused {
 }
 
 /// The targets of the links to folders that a walk has followed on its way to a folder. A walk that enters each target once on every
-/// way ends, whatever its links lead to.
+/// way ends, whatever its links lead to. Folders in which the kernel shows its own state are not entered.
 #[derive(Debug, Clone, Default)]
 pub struct LinkTrail(Vec<HostPath>);
 
@@ -26,16 +26,32 @@ impl LinkTrail {
         WEIGHT * (self.0.len() - before.0.len())
     }
 
-    /// Returns the trail inside a folder, and `None` if the folder is behind a link whose target is already on the way to it.
+    /// Returns the trail inside a folder. `None` if the folder is behind a link whose target is already on the way to it, or that leads
+    /// to the kernel's state.
     #[must_use]
     pub fn enter(&self, host: &dyn ReadFiles, folder: &HostPath) -> Option<Self> {
-        if host.read_link(folder).is_err() {
+        let is_link = host.read_link(folder).is_ok();
+        if !is_link && self.0.is_empty() {
             return Some(self.clone());
         }
         let target = host.canonical(folder).ok()?;
+        if shows_kernel_state(&target) {
+            return None;
+        }
+        if !is_link {
+            return Some(self.clone());
+        }
         let known = self.0.contains(&target);
         (!known).then(|| Self(self.0.iter().cloned().chain([target]).collect()))
     }
+}
+
+/// Whether a folder is in a file system whose files are not data: they are endless, change, or take long to read.
+fn shows_kernel_state(folder: &HostPath) -> bool {
+    let path = folder.as_str();
+    ["/proc", "/sys", "/dev"]
+        .iter()
+        .any(|top| path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 /// Checks that a path is not a symbolic link.
@@ -64,4 +80,28 @@ pub fn refuse_links_below(host: &dyn ReadFiles, folder: HostPath) -> Result<(), 
         waiting.extend(inner.filter(|path| host.is_dir(path)));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arch, HostInfo as _, Os, RecordedHost};
+
+    #[test]
+    fn links_to_the_state_of_the_kernel_are_not_entered() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/proc/1/status", "")
+            .file("/processors/a.c", "")
+            .file("/project/own/proc/a.c", "")
+            .link("/project/proc", "/proc")
+            .link("/project/all", "/")
+            .build();
+        let enter = |trail: &LinkTrail, path: &str| trail.enter(&host, &host.path(path));
+        let start = LinkTrail::default();
+        assert!(enter(&start, "/project/own/proc").is_some());
+        assert!(enter(&start, "/project/proc").is_none());
+        let all = enter(&start, "/project/all").unwrap();
+        assert!(enter(&all, "/project/all/proc").is_none());
+        assert!(enter(&all, "/project/all/processors").is_some());
+    }
 }

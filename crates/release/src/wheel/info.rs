@@ -210,7 +210,7 @@ fn wheel_file(tag: &str, platforms: &[String]) -> String {
 /// The text of the description's file.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read, or is outside the project's folder.
 pub fn readme(
     host: &dyn ReadFiles,
     root: &HostPath,
@@ -218,6 +218,9 @@ pub fn readme(
 ) -> Result<Option<String>, WheelError> {
     let Some(file) = project.readme_file() else { return Ok(None) };
     let path = root.join(file);
+    if leaves_folder(file) || !path.is_inside(root) {
+        return Err(invalid(format!("`{file}` of `readme` is outside the folder of the project")));
+    }
     let text = host.read_text(&path).map_err(|error| PackError::io("read", &path, &error))?;
     Ok(Some(text))
 }
@@ -236,10 +239,9 @@ pub fn own_licences(
         names.retain(|name| is_licence(name) && host.is_file(&root.join(name)));
         return Ok(names.into_iter().map(|name| (name.clone(), root.join(&name))).collect());
     };
-    let invalid = |what| WheelError::Metadata { path: super::project::FILE_NAME.to_owned(), what };
     let mut files = LicenceFiles::new();
     for pattern in patterns {
-        if pattern.split(['/', '\\']).any(|part| part == "..") {
+        if leaves_folder(pattern) {
             return Err(invalid(format!("`{pattern}` of `license-files` leaves the folder of the project")));
         }
         let found = search::glob(host, root.join(pattern).as_str());
@@ -254,6 +256,14 @@ pub fn own_licences(
         }
     }
     Ok(files)
+}
+
+fn leaves_folder(path: &str) -> bool {
+    path.split(['/', '\\']).any(|part| part == "..")
+}
+
+fn invalid(what: String) -> WheelError {
+    WheelError::Metadata { path: super::project::FILE_NAME.to_owned(), what }
 }
 
 /// The licence files of the project and of copied libraries.
@@ -305,7 +315,7 @@ fn bill(host: &dyn ReadFiles, request: &WheelRequest<'_>, contents: &WheelConten
 mod tests {
     use gpubuild_host::{Arch, HostPath, Os, PathRules, RecordedHost};
 
-    use super::own_licences;
+    use super::{own_licences, readme};
     use crate::wheel::project::{self, FILE_NAME};
 
     #[test]
@@ -331,6 +341,23 @@ mod tests {
             ("['none']", "matches no file"),
         ] {
             assert!(of(pattern).unwrap_err().contains(message), "{pattern}");
+        }
+    }
+    #[test]
+    fn the_description_is_inside_the_project() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/home/README.md", "secret")
+            .file("/home/demo/docs/README.md", "# Demo")
+            .build();
+        let root = HostPath::new(PathRules::Unix, "/home/demo");
+        let of = |file: &str| {
+            let text = format!("[project]\nname = \"a\"\nversion = \"1\"\nreadme = '{file}'\n");
+            let project = project::parse(&text, FILE_NAME, None).unwrap();
+            readme(&host, &root, &project).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("docs/README.md"), Ok(Some("# Demo".to_owned())));
+        for file in ["../README.md", "docs/../../README.md", "/home/README.md"] {
+            assert!(of(file).unwrap_err().contains("is outside the folder"), "{file}");
         }
     }
 }
