@@ -7,6 +7,7 @@ use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     gpubuild_toml::embed(&["", "logs"])?;
+    gpubuild_toml::embed_without("logs", &["sample", "also", "source"])?;
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
     let mut ids = BTreeSet::new();
     for entry in fs::read_dir(folder("CARGO_MANIFEST_DIR"))? {

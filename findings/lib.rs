@@ -8,18 +8,33 @@ use std::cmp::Ordering;
 
 /// Embeds files of a folder as a list of `(name, bytes)`.
 macro_rules! files {
-    ($folder:literal, $($name:literal)*) => {
-        &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $folder, $name, ".bin")).as_slice())),*]
+    ($folder:literal, $extension:literal, $($name:literal)*) => {
+        &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $folder, $name, $extension)).as_slice())),*]
+    };
+}
+
+/// Embeds the files with log signatures, as [`files`] does.
+macro_rules! log_files {
+    ($extension:literal) => {
+        files!("logs/", $extension,
+            "starts" "applications" "formats" "vocabularies" "drivers" "cuda-tools" "python-tools" "runtime" "builds" "messages"
+            "programs" "toolchain" "cuda" "rocm" "graphics" "link" "languages" "cmake" "cmake-modules" "system-tools" "variants"
+            "wide" "forms" "codes" "symbols" "general" "sources" "source-programs" "grid" "cells" "platforms" "commands" "names"
+            "cuda-libraries" "pkg-config"
+        )
     };
 }
 
 /// The texts of findings, one file per family.
-pub const FINDINGS: &[(&str, &[u8])] = files!("",
+pub const FINDINGS: &[(&str, &[u8])] = files!("", ".bin",
     "general" "cuda-toolkit" "cuda-build" "nvidia" "container" "rocm" "graphics" "binary" "build" "files" "plan" "venv" "audit"
 );
 
-/// Log signatures: patterns that recognise failures in build output, one file per subject.
-pub const LOG_SIGNATURES: &[(&str, &[u8])] = files!("logs/", "starts" "applications" "formats" "vocabularies" "drivers" "cuda-tools" "python-tools" "runtime" "builds" "messages" "programs" "toolchain" "cuda" "rocm" "graphics" "link" "languages" "cmake" "cmake-modules" "system-tools" "variants" "wide" "forms" "codes" "symbols" "general" "sources" "source-programs" "grid" "cells" "platforms" "commands" "names" "cuda-libraries" "pkg-config");
+/// Log signatures: patterns that recognise failures in build output, one file per subject. Without the samples and their sources.
+pub const LOG_SIGNATURES: &[(&str, &[u8])] = log_files!(".short.bin");
+
+/// The log signatures with their samples, for tests. A program that does not use this list does not contain it.
+pub const LOG_SIGNATURES_WITH_SAMPLES: &[(&str, &[u8])] = log_files!(".bin");
 
 /// The texts of errors with which a command fails. Findings are not included.
 pub const ERRORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin")).as_slice();

@@ -66,7 +66,7 @@ fn kind(cause: &LogCause) -> String {
 #[test]
 fn guesses_alone_are_right_in_four_of_five_cases() {
     let guesses = Signatures::only_guesses();
-    let all = Signatures::embedded();
+    let all = Signatures::with_samples();
     let samples = all.iter().filter(|one| !one.is_guess()).flat_map(|one| {
         let texts = std::iter::once(&one.sample).chain(&one.also);
         texts.map(|text| (vec![one.id.as_str().to_owned()], text.clone().into_bytes()))

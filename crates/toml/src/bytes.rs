@@ -32,14 +32,16 @@ pub(crate) enum Tag {
 
 const TAGS: [Tag; 7] = [Tag::False, Tag::True, Tag::Integer, Tag::Float, Tag::String, Tag::Array, Tag::Table];
 
-pub(crate) struct Writer {
+pub(crate) struct Writer<'a> {
     bytes: Vec<u8>,
     spans: Spans,
+    /// Keys that are left out of all tables.
+    without: &'a [&'a str],
 }
 
-impl Writer {
-    pub(crate) fn new(spans: Spans) -> Self {
-        Self { bytes: Vec::new(), spans }
+impl<'a> Writer<'a> {
+    pub(crate) fn new(spans: Spans, without: &'a [&'a str]) -> Self {
+        Self { bytes: Vec::new(), spans, without }
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {
@@ -75,7 +77,9 @@ impl Writer {
             DeValue::Table(table) => {
                 self.head(Tag::Table, span)?;
                 self.with_length(|writer| {
-                    table.iter().try_for_each(|(key, value)| {
+                    let without = writer.without;
+                    let kept = table.iter().filter(|(key, _)| !without.contains(&key.get_ref().as_ref()));
+                    kept.into_iter().try_for_each(|(key, value)| {
                         writer.text(key.get_ref(), key.span())?;
                         writer.value(value.get_ref(), value.span())
                     })

@@ -12,7 +12,7 @@ mod embed;
 mod error;
 mod lazy;
 
-pub use embed::{embed, keys};
+pub use embed::{embed, embed_without, keys};
 pub use error::TomlError;
 pub use lazy::Lazy;
 use serde_core::de::DeserializeOwned;
@@ -31,7 +31,7 @@ const SEPARATOR: usize = 10;
 /// # Errors
 /// The text is not TOML, does not match the type, or has far more values than any real document. The error contains the line.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
-    let bytes = write(text, Spans::Kept)?;
+    let bytes = write(text, Spans::Kept, &[])?;
     de::read(ByteReader::new(&bytes, Spans::Kept)).map_err(|error| error.of(text))
 }
 
@@ -56,10 +56,14 @@ pub fn from_static<T: DeserializeOwned>(bytes: &'static [u8]) -> Result<T, TomlE
 /// # Errors
 /// The text is not TOML. The error contains the line.
 pub fn encode(text: &str) -> Result<Vec<u8>, TomlError> {
-    write(text, Spans::Dropped)
+    encode_without(text, &[])
 }
 
-fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
+fn encode_without(text: &str, keys: &[&str]) -> Result<Vec<u8>, TomlError> {
+    write(text, Spans::Dropped, keys)
+}
+
+fn write(text: &str, spans: Spans, without: &[&str]) -> Result<Vec<u8>, TomlError> {
     if weight(text) > MAX_WEIGHT {
         return Err(TomlError::new(
             "it has too many values or lines: they need more than 100 MB of memory",
@@ -68,7 +72,7 @@ fn write(text: &str, spans: Spans) -> Result<Vec<u8>, TomlError> {
     }
     let syntax = |error: &toml::de::Error| TomlError::new(error.message(), error.span()).of(text);
     let table = DeTable::parse(text).map_err(|error| syntax(&error))?;
-    let mut writer = Writer::new(spans);
+    let mut writer = Writer::new(spans, without);
     let span = table.span();
     writer.value(&DeValue::Table(table.into_inner()), span).map_err(|error| error.of(text))?;
     Ok(writer.finish())

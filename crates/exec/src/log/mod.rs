@@ -158,6 +158,16 @@ impl Signatures {
         EMBEDDED.get_or_init(|| Self::new(signature::embedded()))
     }
 
+    /// The embedded signatures with their samples, for tests.
+    ///
+    /// # Panics
+    /// An embedded file is invalid, which a test rules out.
+    #[must_use]
+    pub fn with_samples() -> &'static Self {
+        static EMBEDDED: OnceLock<Signatures> = OnceLock::new();
+        EMBEDDED.get_or_init(|| Self::new(signature::with_samples()))
+    }
+
     /// Only the guesses, without the patterns: to measure how often they are right.
     #[must_use]
     pub fn only_guesses() -> Self {

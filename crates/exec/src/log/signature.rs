@@ -151,12 +151,14 @@ pub struct Signature {
     /// What happens with names that have no row.
     #[serde(default)]
     pub unlisted: UnlistedNames,
-    /// Real output that the pattern matches.
+    /// Real output that the pattern matches. This and the next two are only there after [`Signatures::with_samples`](super::Signatures).
+    #[serde(default)]
     pub sample: String,
     /// More real output that the pattern matches, from other sources: other versions, systems and languages.
     #[serde(default)]
     pub also: Vec<String>,
     /// Where the sample is from: an issue, or the tool that printed it.
+    #[serde(default)]
     pub source: String,
 }
 
@@ -210,8 +212,20 @@ fn one() -> usize {
     1
 }
 
+/// Names of files with signatures, and their contents.
+type SignatureFiles = [(&'static str, &'static [u8])];
+
 /// Parses all embedded files.
 pub(super) fn embedded() -> EmbeddedSignatures {
+    parse(gpubuild_findings::LOG_SIGNATURES)
+}
+
+/// Parses all embedded files with their samples.
+pub(super) fn with_samples() -> EmbeddedSignatures {
+    parse(gpubuild_findings::LOG_SIGNATURES_WITH_SAMPLES)
+}
+
+fn parse(documents: &SignatureFiles) -> EmbeddedSignatures {
     let parse = |(name, bytes): &(&str, &'static [u8])| -> SignatureFile {
         gpubuild_toml::from_static(bytes).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"))
     };
@@ -219,7 +233,7 @@ pub(super) fn embedded() -> EmbeddedSignatures {
     let mut all = EmbeddedSignatures::default();
     let mut commands = BTreeMap::new();
     let mut fixes = BTreeMap::new();
-    for file in gpubuild_findings::LOG_SIGNATURES.iter().map(parse) {
+    for file in documents.iter().map(parse) {
         let unless_weak = file.strength;
         all.signatures.extend(file.signature.into_iter().map(|one| Signature { unless_weak, ..one }));
         all.grid = file.grid.unwrap_or(all.grid);
