@@ -1,23 +1,15 @@
-//! Devices, buffers and plans: wrappers of the C objects, released on drop.
+//! Devices: wrappers of the C objects, released on drop.
 
+use super::buffer::{Buffer, BufferHandle, Usage};
+use super::handle::{DeviceHandle, entry};
 use super::options::{Binding, Fusion, OpenOptions, Precision};
-use super::{Backend, DeviceInfo, Error, Op, Status, Tensor, borrowed_text, sys, text};
+use super::plan::Plan;
+use super::{Backend, DeviceInfo, Error, Op, Status, Tensor, sys, text};
 use crate::gguf::TensorType;
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::ptr::NonNull;
 use std::rc::Rc;
-
-/// The purpose of a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Usage {
-    /// Filled once, read by ops.
-    Weight,
-    /// Activations and caches.
-    State,
-    /// Small, written or read by the host for every token.
-    Staging,
-}
 
 /// Bytes transferred between host and device since the device was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,113 +31,6 @@ pub struct Step {
     pub run: u32,
 }
 
-/// How the launches of a plan reach the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replay {
-    /// No launches: the CPU computes every op.
-    Host,
-    /// Each run issues every launch again.
-    Launches,
-    /// Recorded once in a command buffer.
-    Commands,
-    /// Recorded once in a driver graph.
-    Graph,
-}
-
-/// How a backend runs a plan.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct PlanInfo {
-    /// How its launches reach the device.
-    pub mode: Replay,
-    /// Launches of one run.
-    pub launches: u32,
-    /// Why a backend with graphs issues the launches one by one.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub note: String,
-}
-
-impl std::fmt::Display for PlanInfo {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let launches = self.launches;
-        match self.mode {
-            Replay::Host => formatter.write_str("computed on the CPU, without launches"),
-            Replay::Launches => write!(formatter, "{launches} launches, issued one by one"),
-            Replay::Commands => write!(formatter, "{launches} launches, replayed as a command buffer"),
-            Replay::Graph => write!(formatter, "{launches} launches, replayed as a graph"),
-        }?;
-        if self.note.is_empty() { Ok(()) } else { write!(formatter, ": {}", self.note) }
-    }
-}
-
-struct DeviceHandle {
-    backend: Backend,
-    raw: NonNull<sys::gk_device>,
-    info: DeviceInfo,
-    fusion: Cell<Fusion>,
-    /// Bytes of all live buffers.
-    allocated: Cell<u64>,
-}
-
-/// Calls an entry of the interface with a device; `Backend::named` has checked that all entries exist.
-macro_rules! entry {
-    ($handle:expr, $name:ident) => {
-        match $handle.backend.table.$name {
-            Some(entry) => entry,
-            None => unreachable!("checked by `Backend::named`"),
-        }
-    };
-}
-
-impl DeviceHandle {
-    fn check(&self, raw: sys::gk_status, doing: impl FnOnce() -> String) -> Result<(), Error> {
-        Status::check(raw).map_err(|status| {
-            #[expect(unsafe_code, reason = "call through the interface")]
-            // SAFETY: the device is open.
-            let detail = borrowed_text(unsafe { entry!(self, last_error)(self.raw.as_ptr()) });
-            Error { backend: self.backend.id(), doing: doing(), status, detail }
-        })
-    }
-}
-
-impl Drop for DeviceHandle {
-    fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: `open` returned this pointer; buffers and plans hold the handle, so this is the last use.
-        unsafe {
-            entry!(self, close)(self.raw.as_ptr());
-        }
-    }
-}
-
-struct BufferHandle {
-    device: Rc<DeviceHandle>,
-    raw: NonNull<sys::gk_buffer>,
-    bytes: u64,
-}
-
-impl Drop for BufferHandle {
-    fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: `alloc` of this device returned the pointer; plans that use it hold this handle.
-        unsafe {
-            entry!(self.device, release)(self.device.raw.as_ptr(), self.raw.as_ptr());
-        }
-        let allocated = &self.device.allocated;
-        allocated.set(allocated.get().saturating_sub(self.bytes));
-    }
-}
-
-/// Memory on a device. Clones refer to the same memory.
-#[derive(Clone)]
-pub struct Buffer(Rc<BufferHandle>);
-
-impl std::fmt::Debug for Buffer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Buffer({} bytes)", self.0.bytes)
-    }
-}
-
 /// An open device.
 #[derive(Clone)]
 pub struct Device(Rc<DeviceHandle>);
@@ -153,31 +38,6 @@ pub struct Device(Rc<DeviceHandle>);
 impl std::fmt::Debug for Device {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Device({})", self.backend_id())
-    }
-}
-
-/// A prepared list of ops.
-pub struct Plan {
-    raw: NonNull<sys::gk_plan>,
-    device: Rc<DeviceHandle>,
-    ops: u32,
-    /// The interface requires that the buffers of a plan outlive it.
-    _buffers: Vec<Buffer>,
-}
-
-impl std::fmt::Debug for Plan {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Plan({})", self.device.backend.id())
-    }
-}
-
-impl Drop for Plan {
-    fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: `plan_build` of this device returned the pointer.
-        unsafe {
-            entry!(self.device, plan_free)(self.device.raw.as_ptr(), self.raw.as_ptr());
-        }
     }
 }
 
@@ -453,84 +313,5 @@ impl Device {
 
     fn error(&self, status: Status, doing: String) -> Error {
         Error { backend: self.backend_id(), doing, status, detail: String::new() }
-    }
-}
-
-impl Plan {
-    /// Number of ops in a run, counting a fused op as one.
-    #[must_use]
-    pub fn ops(&self) -> u32 {
-        self.ops
-    }
-
-    /// How its launches reach the device.
-    ///
-    /// # Errors
-    /// The backend refuses.
-    pub fn info(&self) -> Result<PlanInfo, Error> {
-        let mut raw = sys::gk_plan_info { launches: 0, replay: 0, note: [0; 240] };
-        #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: device and plan are alive and belong together; the result is valid for the call.
-        let status = unsafe {
-            entry!(self.device, plan_info)(self.device.raw.as_ptr(), self.raw.as_ptr(), &raw mut raw)
-        };
-        self.device.check(status, || "querying how a plan is run".to_owned())?;
-        let replay = match raw.replay {
-            sys::GK_REPLAY_HOST => Replay::Host,
-            sys::GK_REPLAY_COMMANDS => Replay::Commands,
-            sys::GK_REPLAY_GRAPH => Replay::Graph,
-            _ => Replay::Launches,
-        };
-        Ok(PlanInfo { launches: raw.launches, mode: replay, note: text(&raw.note) })
-    }
-}
-
-impl Buffer {
-    /// Size in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.0.bytes
-    }
-
-    /// Copies elements to the device, to `offset` bytes from the start.
-    ///
-    /// # Errors
-    /// They do not fit, or the device failed.
-    pub fn write<T: bytemuck::NoUninit>(&self, offset: u64, source: &[T]) -> Result<(), Error> {
-        let source: &[u8] = bytemuck::cast_slice(source);
-        let device = &self.0.device;
-        #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: device and buffer are alive and belong together; the source is valid for its length.
-        let raw = unsafe {
-            let (pointer, bytes) = (source.as_ptr().cast(), source.len() as u64);
-            entry!(device, write)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
-        };
-        device.check(raw, || {
-            format!("writing {} bytes at offset {offset} of a buffer of {}", source.len(), self.0.bytes)
-        })
-    }
-
-    /// Copies elements from the device, from `offset` bytes after the start. Waits for everything that was
-    /// started before.
-    ///
-    /// # Errors
-    /// The buffer is too small, or the device failed.
-    pub fn read<T: bytemuck::Pod>(&self, offset: u64, destination: &mut [T]) -> Result<(), Error> {
-        let destination: &mut [u8] = bytemuck::cast_slice_mut(destination);
-        let device = &self.0.device;
-        let length = destination.len();
-        #[expect(unsafe_code, reason = "call through the interface")]
-        // SAFETY: device and buffer are alive and belong together; the destination is valid for its length.
-        let raw = unsafe {
-            let (pointer, bytes) = (destination.as_mut_ptr().cast(), length as u64);
-            entry!(device, read)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
-        };
-        device.check(raw, || {
-            format!("reading {length} bytes at offset {offset} of a buffer of {}", self.0.bytes)
-        })
-    }
-
-    pub(super) fn as_ptr(&self) -> *mut sys::gk_buffer {
-        self.0.raw.as_ptr()
     }
 }

@@ -14,15 +14,20 @@
 )]
 #[rustfmt::skip]
 mod bindings;
+mod buffer;
 mod device;
 mod evidence;
+mod handle;
 mod op;
 mod options;
+mod plan;
 
-pub use device::{Buffer, Device, Plan, PlanInfo, Replay, Step, Traffic, Usage};
+pub use buffer::{Buffer, Usage};
+pub use device::{Device, Step, Traffic};
 pub use evidence::Evidence;
 pub use op::{Op, OpCode, Tensor};
 pub use options::{Binding, Fusion, OpenOptions, Precision};
+pub use plan::{Plan, PlanInfo, Replay};
 
 use bindings as sys;
 use std::ffi::{CStr, c_char};
