@@ -418,3 +418,9 @@ fn twenty_first_logs_from_reports() {
 fn twenty_second_logs_from_reports() {
     insta::assert_snapshot!(read_logs("logs-22"));
 }
+
+/// Not from reports: programs and builds were run with planted faults.
+#[test]
+fn logs_of_planted_faults() {
+    insta::assert_snapshot!(read_logs("logs-23"));
+}

@@ -120,6 +120,9 @@ impl LineHits {
                 }
             }
         }
+        if all.is_advice(&self.cues) {
+            self.cues.clear();
+        }
     }
 
     /// Whether the line has at least one word of this kind.

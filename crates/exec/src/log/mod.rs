@@ -30,7 +30,7 @@ mod signature;
 mod symbol;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
@@ -302,8 +302,21 @@ impl Signatures {
             found.retain(|one| Some(strength(one)) == strongest);
             found.truncate(1);
         }
-        let mut seen = BTreeSet::new();
-        found.into_iter().map(|one| one.cause).filter(|cause| seen.insert(cause.id)).collect()
+        let mut first: Vec<(Strength, LogCause)> = Vec::new();
+        for one in found {
+            let strength = strength(&one);
+            match first.iter_mut().find(|(_, cause)| cause.id == one.cause.id) {
+                // A guess has only the general texts of the finding. A line below it often says more about the same failure.
+                Some((known, cause)) if *known == Strength::Guess && strength < Strength::Guess => {
+                    if one.cause.line <= cause.line + FAR {
+                        (*known, *cause) = (strength, one.cause);
+                    }
+                }
+                Some(_) => {}
+                None => first.push((strength, one.cause)),
+            }
+        }
+        first.into_iter().map(|(_, cause)| cause).collect()
     }
 }
 

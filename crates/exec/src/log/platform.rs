@@ -168,6 +168,19 @@ impl Signatures {
             .collect()
     }
 
+    /// Whether cues in one line are of unrelated distributions: "`libssl-dev` on Ubuntu or `openssl-devel` on Fedora" is advice for every
+    /// reader and does not show where the log was written.
+    pub(super) fn is_advice(&self, cues: &[(usize, usize)]) -> bool {
+        let mut distros = cues.iter().filter_map(|(row, _)| self.cues[*row].distro.as_deref());
+        let Some(first) = distros.next() else { return false };
+        distros.any(|other| other != first && !self.is_like(first, other) && !self.is_like(other, first))
+    }
+
+    /// Whether a distribution is derived from another one.
+    fn is_like(&self, derived: &str, from: &str) -> bool {
+        self.systems.iter().any(|system| system.distro == derived && system.like.iter().any(|like| like == from))
+    }
+
     /// Facts of a machine of which only the system and the distribution are known.
     fn elsewhere(&self, platform: &LogPlatform, reader: &Facts, os: Os, distro: Option<&str>) -> Facts {
         let mut facts = reader.clone();
