@@ -5,7 +5,7 @@ use super::lines::LogLines;
 use super::{AT_THE_END, prefix};
 
 /// Texts with which a tool reports that a complete command failed.
-pub(super) const FAILURES: [&str; 45] = [
+pub(super) const FAILURES: [&str; 42] = [
     "terminate called after",
     "(core dumped)",
     "error while loading shared libraries",
@@ -48,9 +48,6 @@ pub(super) const FAILURES: [&str; 45] = [
     "Error response from daemon",
     "dpkg: error processing",
     "/usr/bin/dpkg returned an error code",
-    " errors generated",
-    "1 error generated",
-    "detected in the compilation of",
 ];
 /// Texts of the lines after which output may not be a failure.
 pub(super) const HEADLINES: [&str; 4] =
