@@ -178,7 +178,9 @@ impl Signatures {
 
     /// Whether a distribution is derived from another one.
     fn is_like(&self, derived: &str, from: &str) -> bool {
-        self.systems.iter().any(|system| system.distro == derived && system.like.iter().any(|like| like == from))
+        self.systems
+            .iter()
+            .any(|system| system.distro == derived && system.like.iter().any(|like| like == from))
     }
 
     /// Facts of a machine of which only the system and the distribution are known.
