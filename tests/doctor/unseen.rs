@@ -203,6 +203,12 @@ fn seventh_machines_from_reports() {
     insta::assert_snapshot!(examine_hosts("hosts-7"));
 }
 
+/// Real layouts of packages: systems of Debian and Ubuntu whose packages were installed and damaged, with placed hardware.
+#[test]
+fn eighth_machines_with_real_packages() {
+    insta::assert_snapshot!(examine_hosts("hosts-8"));
+}
+
 /// The logs of all sets with the accepted ids; none if the build succeeded. Logs whose cause has no id are left out.
 pub(crate) fn all_logs() -> Vec<(Vec<String>, Vec<u8>)> {
     let mut logs = Vec::new();

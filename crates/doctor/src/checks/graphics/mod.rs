@@ -13,6 +13,7 @@ use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_host::Os;
 
 use super::DoctorCheck;
+use super::nvidia::NvidiaView;
 use super::rocm::{invalid_root, is_asked, looked_for, reason};
 use crate::DiagnosisCase;
 
@@ -115,6 +116,12 @@ fn are_used_otherwise(case: &DiagnosisCase<'_>, gpus: &[&Gpu], backend: Backend)
         })
     };
     !gpus.is_empty() && gpus.iter().all(|gpu| runs(gpu))
+}
+
+/// The case of a graphics driver that belongs to NVIDIA's driver, with the branch for names of packages.
+fn of_nvidia(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
+    let branch = NvidiaView::new(case).and_then(|view| view.branch());
+    branch.into_iter().fold(draft.case("nvidia"), |draft, branch| draft.value("branch", branch))
 }
 
 /// Whether all GPUs are compute GPUs without a display that run with another backend, so that graphics drivers are not expected.

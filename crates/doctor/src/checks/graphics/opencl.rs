@@ -5,13 +5,15 @@ use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
 use gpubuild_detect::id;
 
-use super::{are_used_otherwise, gpus, is_asked, reason, with_runtime};
+use super::{are_used_otherwise, gpus, is_asked, of_nvidia, reason, with_runtime};
 use crate::DiagnosisCase;
 
 /// Whether OpenCL is used on this machine. A loader alone proves nothing: it is part of CUDA Toolkits and other software.
 pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.graphics.opencl;
-    let of_cuda = |root: &str| root.to_lowercase().contains("cuda");
+    // Debian's package of the CUDA Toolkit installs OpenCL's headers in `/usr`.
+    let has_split = case.signs.cuda_toolkit.debian.is_some();
+    let of_cuda = |root: &str| root.to_lowercase().contains("cuda") || has_split && root == "/usr";
     is_asked(case, Backend::Opencl)
         || signs.chosen.is_some()
         || signs.clinfo.is_some()
@@ -58,7 +60,7 @@ pub(super) fn no_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
                 .case("nvidia-unregistered")
                 .value("library", library.as_str())
                 .evidence(Evidence::file(library.as_str(), "present")),
-            None => draft.case("nvidia"),
+            None => of_nvidia(case, draft),
         },
         _ => draft,
     };

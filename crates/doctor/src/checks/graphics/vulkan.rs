@@ -11,7 +11,7 @@ use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::RuntimeDriver;
 use gpubuild_host::{HostPath, Os};
 
-use super::{compute_only, gpus, has_loader, is_asked, reason, with_runtime};
+use super::{compute_only, gpus, has_loader, is_asked, of_nvidia, reason, with_runtime};
 use crate::DiagnosisCase;
 use crate::signs::graphics::vulkan::Headers;
 
@@ -296,7 +296,7 @@ fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     }
     let nvidia = case.facts.gpus.iter().find(|gpu| gpu.vendor == Vendor::Nvidia);
     if nvidia.is_some_and(|gpu| gpu.kernel_driver.as_deref() == Some("nvidia")) {
-        draft = draft.case("nvidia");
+        draft = of_nvidia(case, draft);
     } else if case.facts.gpus.iter().any(|gpu| gpu.kernel_driver.as_deref() == Some("radeon")) {
         draft = draft.case("radeon");
     }

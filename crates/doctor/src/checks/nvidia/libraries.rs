@@ -29,12 +29,28 @@ pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         if let Some(unlinked) = view.signs.libraries.unlinked.first() {
             return Some(draft.evidence(Evidence::file(unlinked.as_str(), "present")).case("unlinked"));
         }
+        if let Some(copy) = uncached(&view) {
+            let draft = draft.value("library", copy.path.as_str());
+            return Some(draft.evidence(Evidence::file(copy.path.as_str(), "present")).case("uncached"));
+        }
         if let Some(tegra) = &view.signs.system.tegra {
             return Some(draft.evidence(tegra.clone()).case("tegra"));
         }
         Some(draft)
     };
     draft().into_iter().collect()
+}
+
+/// A copy in a folder of the loader's configuration that is not in the loader's cache, and not for 32-bit programs.
+fn uncached<'a>(view: &NvidiaView<'a>) -> Option<&'a DriverLibrary> {
+    let libraries = &view.signs.libraries;
+    let is_32_bit = |copy: &DriverLibrary| {
+        ["/i386-linux-gnu/", "/i686-linux-gnu/", "/lib32/"]
+            .iter()
+            .any(|part| copy.path.as_str().contains(part))
+    };
+    let is_loaded = libraries.driver.is_some() || view.case.facts.platform.os != Os::Linux;
+    libraries.copies.iter().find(|copy| !is_loaded && copy.origin == DriverOrigin::Driver && !is_32_bit(copy))
 }
 
 /// The kernel module and the libraries have different versions.
@@ -121,16 +137,33 @@ pub(super) fn not_on_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             (false, true) => FindingKind::Note,
             (false, false) => FindingKind::Caution,
         };
-        Some(
-            view.draft(id!("nv.driver.library-not-on-path"))
-                .affects(Affects::Run)
-                .kind(kind)
-                .value("library", loader.value.as_str())
-                .value("folder", folder.as_str())
-                .evidence(Evidence::file(loader.value.as_str(), "present, and not in the loader's folders")),
-        )
+        let draft = view
+            .draft(id!("nv.driver.library-not-on-path"))
+            .affects(Affects::Run)
+            .kind(kind)
+            .value("library", loader.value.as_str())
+            .value("folder", folder.as_str())
+            .evidence(Evidence::file(loader.value.as_str(), "present, and not in the loader's folders"));
+        Some(match alternative_package(folder.as_str()) {
+            Some(package) => draft.case("alternative").value("package", package),
+            None => draft,
+        })
     };
     draft().into_iter().collect()
+}
+
+/// The package of Debian that links the libraries in a folder such as `/usr/lib/x86_64-linux-gnu/nvidia/current` into the loader's
+/// folder with `update-alternatives`.
+fn alternative_package(folder: &str) -> Option<String> {
+    let (before, name) = folder.rsplit_once('/')?;
+    if !before.starts_with("/usr/lib/") || !before.ends_with("-linux-gnu/nvidia") {
+        return None;
+    }
+    Some(if name == "current" {
+        "nvidia-alternative".to_owned()
+    } else {
+        format!("nvidia-{name}-alternative")
+    })
 }
 
 /// NVIDIA's compatibility libraries for older drivers are loaded, which only compute GPUs support.

@@ -84,7 +84,7 @@ impl<'a> NvidiaView<'a> {
     }
 
     /// The driver's branch, for names of packages: `550` for `550.54.14`.
-    pub(super) fn branch(&self) -> Option<String> {
+    pub(in crate::checks) fn branch(&self) -> Option<String> {
         self.driver_version().map(|version| version.major().to_string())
     }
 

@@ -63,7 +63,7 @@ pub(super) fn gather(context: &SignContext<'_>) -> Copies {
     origins.extend(hipconfig(host));
     let mut roots = context.inventory.of("rocm").iter().map(|copy| &copy.root);
     let has_cmake = roots.any(|root| {
-        ["lib/cmake/*", "lib64/cmake/*"].iter().any(|pattern| {
+        ["lib/cmake/*", "lib64/cmake/*", "lib/*-linux-gnu/cmake/*"].iter().any(|pattern| {
             let names = glob(host, root.join(pattern).as_str());
             let is_rocm = |path: &HostPath| {
                 let name = path.file_name().unwrap_or_default().to_lowercase();
