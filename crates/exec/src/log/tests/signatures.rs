@@ -1,5 +1,7 @@
 //! Properties of all signatures.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
