@@ -137,8 +137,8 @@ pub(super) fn install_packages(
     }
     let events = Events::new(context.printer, format);
     let sink = |event: &BuildEvent| events.show(event);
-    for LackingToolkit { toolkit, target } in lacking {
-        let request = PackageRequest { toolkit, find_links: find_links.to_vec(), target, network };
+    for LackingToolkit { toolkit, with, target } in lacking {
+        let request = PackageRequest { toolkit, with, find_links: find_links.to_vec(), target, network };
         gpubuild_toolchain::packages::install(context.host, &machine.facts, &request, &sink)
             .map_err(|error| toolkit::failure(&error))?;
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::Schema;
 use super::rows::{self, Rows};
-use super::toolkit_packages::PackageToolkit;
+use super::toolkit_packages::{OptionalComponent, PackageToolkit};
 
 /// A toolkit that gpubuild installed.
 #[derive(Debug, Serialize)]
@@ -242,18 +242,7 @@ struct OfferedRelease {
     #[serde(skip_serializing_if = "Option::is_none")]
     min_driver: Option<Version>,
     /// Optional components (`--with`).
-    optional: Vec<Optional>,
-}
-
-/// An optional component.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Optional {
-    /// Id of the component.
-    id: String,
-    /// Additional bytes to download; absent if this machine is not supported.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    download_bytes: Option<u64>,
+    optional: Vec<OptionalComponent>,
 }
 
 impl ToolkitListReport {
@@ -267,7 +256,7 @@ impl ToolkitListReport {
                 Some(wheels.iter().map(lock::PinnedWheel::size).sum::<u64>())
             };
             let base = size(&[]);
-            let optional = lock.optional().map(|id| Optional {
+            let optional = lock.optional().map(|id| OptionalComponent {
                 id: id.to_owned(),
                 download_bytes: size(&[id.to_owned()]).zip(base).map(|(all, base)| all - base),
             });
@@ -321,10 +310,7 @@ impl ToolkitListReport {
             let name = label(&offer.toolkit, &offer.release);
             let size = offer.download_bytes.map_or_else(|| "unsupported".to_owned(), bytes::show_if_known);
             let driver = offer.min_driver.as_ref().map(|driver| format!("driver >= {driver}"));
-            let more = offer.optional.iter().map(|one| {
-                let size = one.download_bytes.map(|size| format!(" (+{})", bytes::show(size)));
-                format!("--with {}{}", one.id, size.unwrap_or_default())
-            });
+            let more = offer.optional.iter().map(OptionalComponent::text);
             let details: Vec<String> = driver.into_iter().chain(more).collect();
             text.row(format_args!(
                 "  {name:<width$}  {:<10} {size:>10}  {}",

@@ -2,7 +2,7 @@
 
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Facts;
-use gpubuild_plan::packages::{self, PackageSet};
+use gpubuild_plan::packages::{self, OptionalPackages, PackageSet};
 use gpubuild_plan::plan::bytes;
 use gpubuild_toolchain::packages::PackagePreview;
 use gpubuild_toolchain::provision::{Prefix, UnpackedPackage};
@@ -27,11 +27,33 @@ pub(super) struct PackageToolkit {
     /// The packages, without their dependencies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<String>,
+    /// Optional components (`--with`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    optional: Vec<OptionalComponent>,
     /// Whether an installation was tried on this release of the distribution.
     tried: bool,
     /// Why it cannot be installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<PackageObstacle>,
+}
+
+/// An optional component.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct OptionalComponent {
+    /// Id of the component.
+    pub(super) id: String,
+    /// Additional bytes to download; absent if this machine is not supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) download_bytes: Option<u64>,
+}
+
+impl OptionalComponent {
+    /// The option that installs it, with its size.
+    pub(super) fn text(&self) -> String {
+        let size = self.download_bytes.map(|size| format!(" (+{})", bytes::show(size)));
+        format!("--with {}{}", self.id, size.unwrap_or_default())
+    }
 }
 
 /// Why a toolkit cannot be installed from packages.
@@ -60,6 +82,7 @@ impl PackageToolkit {
             }),
             manager: offer.as_ref().ok().map(|offer| offer.kind.id().to_owned()),
             names: row.map(|row| row.packages.clone()).unwrap_or_default(),
+            optional: row.into_iter().flat_map(|row| &row.optional).map(component).collect(),
             tried: row.is_some_and(|row| row.tried.contains(&version)),
             problem: offer.err().map(|objection| PackageObstacle {
                 id: objection.id,
@@ -76,8 +99,14 @@ impl PackageToolkit {
             return format!("unavailable: {} [{}]{hint}", problem.text, problem.id);
         }
         let tried = if self.tried { "" } else { " (never tried on this release)" };
-        format!("{}: {}{tried}", self.manager.as_deref().unwrap_or_default(), self.names.join(", "))
+        let optional = self.optional.iter().map(OptionalComponent::text);
+        let names = std::iter::once(self.names.join(", ")).chain(optional).collect::<Vec<_>>().join("; ");
+        format!("{}: {names}{tried}", self.manager.as_deref().unwrap_or_default())
     }
+}
+
+fn component((id, packages): (&String, &OptionalPackages)) -> OptionalComponent {
+    OptionalComponent { id: id.clone(), download_bytes: Some(packages.download) }
 }
 
 /// The document of `toolkit install --dry-run --json` for packages.

@@ -213,6 +213,45 @@ fn unmet_version_requirement_counts_as_missing_toolkit() {
 }
 
 #[test]
+fn rocm_of_packages_needs_the_release_and_the_part_that_the_profile_links() {
+    let sandbox = Sandbox::with_project("llama");
+    sandbox.write("vendor/ggml/CMakeLists.txt", "option(GGML_HIP \"\" OFF)\n");
+    let release = |version: &str| {
+        [("VERSION_ID=12", format!("VERSION_ID={version}")), ("ID=debian", "ID=ubuntu".to_owned())]
+    };
+    let refused = |version: &str, more: &str, expected: &[&str]| {
+        let changes = release(version);
+        let changes: Vec<(&str, &str)> = changes.iter().map(|(from, to)| (*from, to.as_str())).collect();
+        let host = variation(&sandbox, "debian-12-bare", &changes, more);
+        let refused = sandbox.run(&["plan", "--backends", "rocm", "--host", &host]);
+        refused.fails(2, "plan.refused").says(expected);
+    };
+    refused("26.04", "", &["gpubuild toolkit install rocm --with hipblas (without root)"]);
+    refused(
+        "24.04",
+        "",
+        &["install rocm 6.1 or newer from its vendor", "the packages of this distribution have 5.7.1"],
+    );
+    let root = "/home/user/.cache/gpubuild/toolkits/rocm-7.1.1";
+    let files = [
+        ("installed.json", "text = '{}'"),
+        ("prefix/bin/hipcc", "kind = \"executable\""),
+        ("prefix/bin/amdclang++", "kind = \"executable\""),
+        ("prefix/include/hip/hip_runtime.h", ""),
+        ("prefix/lib/llvm-21/lib/clang/21/amdgcn/bitcode/ockl.bc", ""),
+        (
+            "prefix/include/hip/hip_version.h",
+            "text = '''\n#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR 1\n'''",
+        ),
+    ];
+    let file = |(path, rest): &(&str, &str)| format!("[[file]]\npath = '{root}/{path}'\n{rest}\n");
+    let files = files.iter().map(file).collect::<Vec<_>>().concat();
+    // The distribution determines the release, so the command names none.
+    let expected = ["llama.cpp links hipblas, which `", "gpubuild toolkit install rocm --with hipblas\n"];
+    refused("26.04", &files, &expected);
+}
+
+#[test]
 fn parts_that_the_profile_links_are_required_of_own_copies_and_installed() {
     let sandbox = Sandbox::with_project("llama");
     sandbox.write("vendor/ggml/CMakeLists.txt", "option(GGML_CUDA \"\" OFF)\n");

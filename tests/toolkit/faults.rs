@@ -196,6 +196,7 @@ fn unknown_release_lists_available_ones() {
         .fails(2, "toolkit.unknown-component")
         .says(&["offered: cublas, nvrtc"]);
     run(&["cudda"]).fails(2, "toolkit.unknown").says(&["offered: cuda"]);
+    run(&["sycl"]).fails(2, "toolkit.unknown").says(&["`gpubuild explain sycl`"]);
     run(&["cuda", "--find-links", "absent"]).fails(2, "usage.no-folder");
     sandbox.write("bad.toml", "schema = 1\n");
     run(&["cuda", "--lock", "bad.toml"]).fails(2, "toolkit.lock-broken");

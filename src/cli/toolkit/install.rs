@@ -32,7 +32,7 @@ pub(super) struct ToolkitInstallArguments {
     pub(super) spec: ToolkitSpec,
     #[command(flatten)]
     target: ToolkitTarget,
-    /// Components to add: `cublas`
+    /// Components to add: `cublas` (CUDA), `hipblas` (ROCm)
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
     pub(super) with: Vec<String>,
     /// Folder with wheels, archives or packages; may be repeated
@@ -79,7 +79,9 @@ pub(super) fn run(
     let (mut request, choice) = request(arguments, context, host, &machine, target)?;
     let (folder, mirror) = archive_place(arguments.from.as_deref(), context)?;
     request.find_links.extend(folder);
-    let to_failure = |error: ProvisionError| failure(&with_command(error, &machine));
+    let to_failure = |error: ProvisionError| {
+        explained(failure(&with_command(error, &machine)), &arguments.spec.toolkit, &machine)
+    };
     if arguments.dry_run {
         let preview = provision::preview(host, &machine.facts, &request).map_err(to_failure)?;
         return show_preview(arguments, context, &preview, choice.as_ref());
@@ -204,6 +206,20 @@ fn with_command(error: ProvisionError, machine: &MachineState) -> ProvisionError
             ProvisionError::NotInWheels { toolkit, why, command }
         }
         other => other,
+    }
+}
+
+/// Names the command that explains a backend whose toolkit gpubuild does not install.
+fn explained(failure: Failure, asked: &str, machine: &MachineState) -> Failure {
+    let is_asked = |one: &&Description| {
+        one.id == asked || one.backends.iter().any(|backend| backend.to_string() == asked)
+    };
+    let known = machine.catalogue.iter().filter(|one| !one.backends.is_empty()).find(is_asked);
+    match known.and_then(|one| one.backends.first()) {
+        Some(backend) if failure.id == "toolkit.unknown" => {
+            failure.hint(format!("`gpubuild explain {backend}` says how to install it"))
+        }
+        _ => failure,
     }
 }
 

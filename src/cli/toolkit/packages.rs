@@ -29,11 +29,9 @@ pub(super) fn run(
     if arguments.spec.release.is_some() {
         return Err(to_failure(PackageError::NoRelease { toolkit }.into()));
     }
-    if !arguments.with.is_empty() {
-        return Err(to_failure(PackageError::NoComponents { toolkit }.into()));
-    }
     let request = PackageRequest {
         toolkit,
+        with: arguments.with.clone(),
         find_links: folders(context, &arguments.find_links)?,
         target,
         network: arguments.network.network(host),

@@ -6,7 +6,7 @@ use gpubuild_core::text::quoted;
 use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
 use gpubuild_detect::id;
-use gpubuild_host::{HostPath, WriteFiles};
+use gpubuild_host::{HostPath, RunError, WriteFiles};
 
 use crate::event::FirstError;
 use crate::store::files::TooManyFiles;
@@ -150,7 +150,7 @@ pub enum BuildError {
     },
     /// A program could not be started or timed out.
     #[error("{0}")]
-    Run(gpubuild_host::RunError),
+    Run(RunError),
     /// The disk is full.
     #[error("no space left on the disk that holds `{path}`")]
     DiskFull {
@@ -222,6 +222,9 @@ fn and_more(more: usize) -> String {
 fn and_more_called(more: usize) -> String {
     if more == 0 { String::new() } else { format!(", and {more} more functions in modules") }
 }
+
+/// Cargo's message about crates of gpubuild that the registry does not have.
+const UNPUBLISHED: &str = "no matching package named `gpubuild-";
 
 impl BuildError {
     /// Wraps an I/O error of the operation `what` on `path`. A full disk becomes [`Self::DiskFull`].
@@ -311,6 +314,10 @@ impl Diagnostic for BuildError {
                 )
             } else if is_out_of_memory(&error.message) {
                 format!("build with fewer parallel compilers: `--jobs 1`; the full log is `{log}`")
+            } else if error.message.contains(UNPUBLISHED) {
+                "gpubuild's crates are not in this registry: write the folder of a checkout in Cargo.toml, \
+                 `gpubuild-build = { path = \"CHECKOUT/crates/build\" }`, as `gpubuild new --gpubuild-path CHECKOUT` does"
+                    .to_owned()
             } else {
                 format!("the full log is `{log}`")
             }),
@@ -338,6 +345,9 @@ impl Diagnostic for BuildError {
                  with `linkage = \"shared\"` or `\"static\"`"
                     .to_owned(),
             ),
+            Self::Run(RunError::NotFound { program }) if program == "cargo" => {
+                Some("install Rust (https://rustup.rs), or build the libraries only: `--no-binary`".to_owned())
+            }
             Self::Link(error) => error.hint(),
             Self::NotRegular { .. } => Some("remove it, or move it out of the folder".to_owned()),
             Self::TooManyFiles { .. } => Some(
@@ -456,6 +466,16 @@ mod tests {
         let error = compile("x.o", "/src/a.c", "could NOT find Vulkan");
         assert_eq!(failed_backends(&both, &error), [Backend::Vulkan]);
         assert_eq!(failed_backends(&both, &compile("x.o", "/src/core.c", "syntax")), both);
+    }
+
+    #[test]
+    fn programs_without_cargo_or_its_crates_get_a_hint() {
+        let message = "no matching package named `gpubuild-build` found".to_owned();
+        let error = Box::new(FirstError { message, ..FirstError::default() });
+        let error = BuildError::Binary { package: "p".into(), error, causes: Vec::new(), log: "l".into() };
+        assert!(error.hint().unwrap().contains("gpubuild new --gpubuild-path"));
+        let error = BuildError::Run(RunError::NotFound { program: "cargo".into() });
+        assert!(error.hint().unwrap().contains("--no-binary"));
     }
 
     #[test]

@@ -6,6 +6,6 @@ mod set;
 
 pub use offer::{PackageOffer, command, offer};
 pub use set::{
-    LayoutVariable, ManagerKind, ManagerProgram, PackageManager, PackageRow, PackageSet, PrefixProgram,
-    PrefixText, all, manager, set_of,
+    LayoutVariable, ManagerKind, ManagerProgram, OptionalPackages, PackageManager, PackageRow, PackageSet,
+    PrefixProgram, PrefixText, all, manager, set_of,
 };

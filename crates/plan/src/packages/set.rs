@@ -55,7 +55,8 @@ pub struct LayoutVariable {
 pub struct PrefixProgram {
     /// Path of the script in the prefix. If a program has this path, it is moved to `libexec/gpubuild/`.
     pub path: String,
-    /// The program that the script starts instead of the one that was moved, if the packages contain it.
+    /// The program that the script starts instead of the one that was moved, if the packages contain it, with the placeholders of `set`
+    /// except `{prefix}`.
     pub runs: Option<String>,
     /// Additional variables; `{prefix}` is the prefix, `{lib}` its folder of libraries, and others are the row's `folders`.
     #[serde(default)]
@@ -87,8 +88,13 @@ pub struct PackageRow {
     /// The packages; the package manager adds the missing ones that they depend on.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// The packages of components that are installed on request only, by the id of the component.
+    #[serde(default)]
+    pub optional: BTreeMap<String, OptionalPackages>,
     /// The package whose version is the version of the toolkit.
     pub version: Option<String>,
+    /// The release of the toolkit that the distribution has, if it was looked up.
+    pub release: Option<Version>,
     /// Folders in the prefix that are not the same in every release, by the placeholders of `programs`.
     #[serde(default)]
     pub folders: BTreeMap<String, String>,
@@ -101,6 +107,18 @@ pub struct PackageRow {
     pub instead: Option<String>,
     /// Where the package names are from.
     pub source: String,
+}
+
+/// The packages of an optional component.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptionalPackages {
+    /// The packages.
+    pub packages: Vec<String>,
+    /// Bytes to download in addition to the set, measured on a system without any of the packages.
+    pub download: u64,
+    /// Disk space per byte of a package in an installation with this component, in place of the set's.
+    pub grows: u64,
 }
 
 /// The package managers that gpubuild can use. Each has an entry in `toolkits/tables/package-managers.toml`.
@@ -187,16 +205,19 @@ impl PackageSet {
 
     /// Checks that the folders of a row are those that the programs need.
     fn check_folders(&self, row: &PackageRow) -> Result<(), String> {
-        let values = || self.programs.iter().flat_map(|program| program.set.values());
+        let of_program = |program: &'_ PrefixProgram| -> Vec<String> {
+            program.set.values().chain(&program.runs).cloned().collect()
+        };
+        let values: Vec<String> = self.programs.iter().flat_map(of_program).collect();
         let unused =
-            row.folders.keys().find(|name| !values().any(|value| value.contains(&placeholder(name))));
+            row.folders.keys().find(|name| !values.iter().any(|value| value.contains(&placeholder(name))));
         if let Some(name) = unused {
             return Err(format!("no program needs the folder `{name}`"));
         }
         if row.manager.is_none() {
             return Ok(());
         }
-        let needed = values().flat_map(|value| value.split('{').skip(1));
+        let needed = values.iter().flat_map(|value| value.split('{').skip(1));
         let mut names = needed.filter_map(|rest| rest.split_once('}').map(|(name, _)| name));
         let is_known = |name: &&str| {
             ["prefix", "lib"].contains(name) || name.contains(':') || row.folders.contains_key(*name)
@@ -214,6 +235,25 @@ fn placeholder(name: &str) -> String {
 }
 
 impl PackageRow {
+    /// The packages of the set and of the components `with`.
+    ///
+    /// # Errors
+    /// The first component that the set does not have on this distribution.
+    pub fn packages_with<'a>(&self, with: &'a [String]) -> Result<Vec<String>, &'a str> {
+        let mut packages = self.packages.clone();
+        for id in with {
+            let component = self.optional.get(id).ok_or(id.as_str())?;
+            packages.extend(component.packages.iter().cloned());
+        }
+        Ok(packages)
+    }
+
+    /// Disk space per byte of a package, with the components `with`.
+    #[must_use]
+    pub fn growth(&self, set: &PackageSet, with: &[String]) -> u64 {
+        with.iter().filter_map(|id| self.optional.get(id)).map(|one| one.grows).min().unwrap_or(set.grows)
+    }
+
     /// Fills the folders of this release into a text of `programs`.
     #[must_use]
     pub fn fill_folders(&self, text: &str) -> String {
@@ -235,6 +275,9 @@ impl PackageRow {
             }
             if !self.packages.contains(version) {
                 return Err("`version` is not among `packages`".to_owned());
+            }
+            if self.optional.values().any(|one| one.packages.is_empty() || one.grows == 0) {
+                return Err("a component of `optional` has no packages or `grows = 0`".to_owned());
             }
             return Ok(());
         };
@@ -299,6 +342,18 @@ mod tests {
     }
 
     #[test]
+    fn components_add_packages_and_need_their_own_space() {
+        let set = set_of("rocm").unwrap();
+        let row = |since: &str| set.distributions.iter().rfind(|row| row.since.to_string() == since).unwrap();
+        let with = ["hipblas".to_owned()];
+        let (new, old) = (row("26.04"), row("24.04"));
+        assert!(new.packages_with(&with).unwrap().contains(&"librocblas-dev".to_owned()));
+        assert_eq!(new.packages_with(&[]).unwrap(), new.packages);
+        assert_eq!(old.packages_with(&with), Err("hipblas"));
+        assert!(new.growth(set, &with) < new.growth(set, &[]));
+    }
+
+    #[test]
     fn incomplete_rows_are_rejected() {
         let head = "toolkit = 'vulkan'\nfixes = ['vk.sdk-missing']\ngrows = 2\nverify = []\nenv = []\n";
         let row = "[[distributions]]\nid = 'debian'\nsince = '12'\nsource = 's'\n";
@@ -311,6 +366,11 @@ mod tests {
         assert_eq!(checked(&good), Ok(()));
         for (text, part) in [
             (row.to_owned(), "neither"),
+            (
+                format!("{good}optional = {{ b = {{ packages = [], download = 1, grows = 1 }} }}\n"),
+                "`optional` has no packages",
+            ),
+            (format!("{good}[[programs]]\npath = 'x'\nruns = '{{llvm}}/x'\n"), "`llvm` is missing"),
             (format!("{row}manager = 'apt'\npackages = ['a']\n"), "`version` is missing"),
             (format!("{row}manager = 'apt'\npackages = ['a']\nversion = 'b'\n"), "not among"),
             (format!("{row}manager = 'brew'\npackages = ['a']\nversion = 'a'\n"), "unknown variant `brew`"),

@@ -15,7 +15,7 @@ use gpubuild_detect::toolkit::rules::VersionWindow;
 use gpubuild_host::{Environment, HostPath};
 
 use super::jobs::jobs;
-use super::provision::Provision;
+use super::provision::{PackagedToolkit, Provision};
 use super::request::{BackendRequest, BackendSelection};
 use super::tree;
 use super::{Dropped, Fetch, Plan, PlannedBinary, PlannedEnvironment};
@@ -46,6 +46,8 @@ pub struct PlanInputs<'a> {
     pub kits: &'a BTreeMap<Backend, Vec<BuildKit>>,
     /// Why a toolkit that the project's profile requires is missing.
     pub lacking: &'a BTreeMap<Backend, Reason>,
+    /// Toolkits that packages of the distribution have and that `gpubuild toolkit install` unpacks.
+    pub packaged: &'a BTreeMap<Backend, PackagedToolkit>,
     /// C and C++ compilers, the selected one first.
     pub compilers: &'a [HostCompiler],
     /// CMake and Ninja, installed or to be fetched.
@@ -346,11 +348,28 @@ fn for_project(inputs: &PlanInputs<'_>, backend: Backend, mut reason: Reason) ->
     if !rest.is_empty() && !rest.starts_with(" (") {
         return reason;
     }
+    if let Some(hint) = old_packages(inputs, backend) {
+        reason.hint = Some(hint);
+        return reason;
+    }
     let release = package.map(|package| format!("@{}", package.requirement())).unwrap_or_default();
-    let components = row(inputs, backend).map(|row| row.components.join(",")).unwrap_or_default();
+    let offered = inputs.packaged.get(&backend).map(|packaged| &packaged.components);
+    let is_offered = |id: &&str| offered.is_none_or(|offered| offered.iter().any(|one| one == id));
+    let components = row(inputs, backend).map(|row| row.components.as_slice()).unwrap_or_default();
+    let components = components.iter().map(String::as_str).filter(is_offered).collect::<Vec<_>>().join(",");
     let with = if components.is_empty() { components } else { format!(" --with {components}") };
     reason.hint = Some(format!("{install}{release}{with}{rest}"));
     reason
+}
+
+/// What to do if the packages of the distribution have an older release than the project requires.
+fn old_packages(inputs: &PlanInputs<'_>, backend: Backend) -> Option<String> {
+    let minimum = row(inputs, backend)?.minimum.as_ref()?;
+    let release = inputs.packaged.get(&backend)?.release.as_ref().filter(|release| *release < minimum)?;
+    let name = &inputs.project.profile.name;
+    Some(format!(
+        "install {backend} {minimum} or newer from its vendor: {name} requires it, and the packages of this distribution have {release}"
+    ))
 }
 
 /// The reason if the project's CMake scripts do not declare the backend's option.

@@ -30,6 +30,15 @@ pub struct Provision {
     pub root: HostPath,
 }
 
+/// What the packages of the distribution have of a toolkit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackagedToolkit {
+    /// The release, if it is known.
+    pub release: Option<Version>,
+    /// The components that are installed on request only.
+    pub components: Vec<String>,
+}
+
 /// The selected release of a toolkit, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

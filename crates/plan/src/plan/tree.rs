@@ -338,7 +338,11 @@ pub(super) fn lacking_components(
         return None;
     }
     let (lacking, name) = (lacking.join(","), &inputs.project.profile.name);
-    let release = copy.version().map(|version| format!("@{}", version.release())).unwrap_or_default();
+    let release = match inputs.packaged.get(&backend) {
+        // The distribution determines it.
+        Some(_) => String::new(),
+        None => copy.version().map(|version| format!("@{}", version.release())).unwrap_or_default(),
+    };
     let reason = Reason::new(
         id!("toolkit.component-missing"),
         format!("{name} links {lacking}, which `{}` lacks", copy.root),

@@ -4,12 +4,17 @@ pub mod cross;
 pub mod lacking;
 pub mod share;
 
+use std::collections::BTreeMap;
+
+use gpubuild_core::backend::Backend;
 use gpubuild_host::ReadFiles;
 
 use crate::machine::MachineState;
 use crate::offer::simulate::{self, simulate};
+use crate::packages::{self, PackageSet};
 use crate::plan::launchers::{self, LauncherContext, LauncherError};
 use crate::plan::make::{self, MissingBackend, PlanInputs, PlanRefusal};
+use crate::plan::provision::PackagedToolkit;
 use crate::plan::request::BackendRequest;
 use crate::plan::{Plan, kits};
 use crate::project::Linkage;
@@ -110,6 +115,7 @@ fn plan_alone(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
         jobs: request.jobs,
         kits: &kits,
         lacking: &lacking,
+        packaged: &packaged(machine),
         compilers: &compilers,
         tools: &tools,
         provision,
@@ -117,6 +123,17 @@ fn plan_alone(request: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
         cuda_archs: request.cuda_archs,
         native: request.native,
     })
+}
+
+/// The toolkits that packages of the machine's distribution have.
+fn packaged(machine: &MachineState) -> BTreeMap<Backend, PackagedToolkit> {
+    let of_set = |set: &PackageSet| {
+        let offer = packages::offer(&machine.facts, &set.toolkit).ok()?;
+        let backend = *machine.catalogue.get(&set.toolkit)?.backends.first()?;
+        let components = offer.row.optional.keys().cloned().collect();
+        Some((backend, PackagedToolkit { release: offer.row.release.clone(), components }))
+    };
+    packages::all().iter().filter_map(of_set).collect()
 }
 
 /// Adds the compiler launchers that `flag`, the environment or gpubuild.toml selects to a plan.

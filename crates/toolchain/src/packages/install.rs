@@ -38,7 +38,8 @@ pub fn install(
 ) -> Result<InstalledToolkit, ProvisionError> {
     let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
     let distribution = distribution(facts);
-    if let Some(installation) = existing(host, &offer, request, &distribution) {
+    let names = request.names(&offer)?;
+    if let Some(installation) = existing(host, &offer, request, &distribution, &names) {
         return Ok(unchanged(installation));
     }
     let all = installed::folder(host, request.triple()).ok_or(ProvisionError::NoCache)?;
@@ -53,10 +54,12 @@ pub fn install(
         sink(&BuildEvent::WaitingForInstall { what: request.toolkit.clone(), lock: lock_file.to_string() });
         host.lock(&lock_file, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)?
     };
-    if let Some(installation) = existing(host, &offer, request, &distribution) {
+    if let Some(installation) = existing(host, &offer, request, &distribution, &names) {
         return Ok(unchanged(installation));
     }
-    PackageInstall { host, offer, request, distribution, all, lock: lock_file, sink }.run()
+    let request = &request.with_installed(host, &offer, &distribution);
+    let names = request.names(&offer)?;
+    PackageInstall { host, offer, request, names, distribution, all, lock: lock_file, sink }.run()
 }
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
@@ -80,6 +83,8 @@ struct PackageInstall<'a> {
     host: &'a dyn Host,
     offer: PackageOffer<'a>,
     request: &'a PackageRequest,
+    /// The packages of the set and of its requested components.
+    names: Vec<String>,
     distribution: String,
     all: HostPath,
     lock: HostPath,
@@ -109,9 +114,9 @@ impl PackageInstall<'_> {
     }
 
     fn resolved(&self, context: &SourceContext<'_>) -> Result<Vec<UnpackedPackage>, ProvisionError> {
-        let packages = source::resolve(context, &self.offer)?;
+        let packages = source::resolve(context, &self.offer, &self.names)?;
         let lacks = |name: &&String| packages.iter().all(|one| one.name != **name);
-        match self.offer.row.packages.iter().find(lacks) {
+        match self.names.iter().find(lacks) {
             Some(name) => {
                 let message = format!("the package manager offers no file of the package `{name}`");
                 Err(PackageError::Missing { message, update: None }.into())
@@ -184,7 +189,7 @@ impl PackageInstall<'_> {
             .and_then(|()| self.keep_downloads(&place.partial))
             .map_err(|error| ProvisionError::of_io(&error))?;
         let download = packages.iter().map(|one| one.size).sum::<u64>();
-        let disk = download * (self.offer.set.grows + 1);
+        let disk = download * (self.offer.row.growth(self.offer.set, &self.request.with) + 1);
         let free = host.free_space(&self.all);
         self.refuse_full_disk(disk, free)?;
         (self.sink)(&BuildEvent::Provisioning {
@@ -326,7 +331,7 @@ impl PackageInstall<'_> {
             toolkit: self.request.toolkit.clone(),
             release: version.clone(),
             version,
-            components: vec!["base".to_owned()],
+            components: std::iter::once("base".to_owned()).chain(self.request.with.clone()).collect(),
             wheels: Vec::new(),
             target: self.request.triple().map(str::to_owned),
             stub: false,

@@ -46,11 +46,15 @@ pub fn preview(
 ) -> Result<PackagePreview, ProvisionError> {
     let offer = packages::offer(facts, &request.toolkit).map_err(PackageError::NotHere)?;
     let distribution = distribution(facts);
+    let names = request.names(&offer)?;
+    let installed = existing(host, &offer, request, &distribution, &names);
+    let request = &request.with_installed(host, &offer, &distribution);
+    let names = request.names(&offer)?;
     let all = installed::folder(host, request.triple()).ok_or(ProvisionError::NoCache)?;
-    let mut resolved = source::resolve(&request.source(host, &offer, None, None)?, &offer);
+    let mut resolved = source::resolve(&request.source(host, &offer, None, None)?, &offer, &names);
     let lists = all.join(LISTS);
     if resolved.is_err() && host.is_dir(&lists) {
-        resolved = source::resolve(&request.source(host, &offer, None, Some(lists))?, &offer);
+        resolved = source::resolve(&request.source(host, &offer, None, Some(lists))?, &offer, &names);
     }
     let (packages, unresolved) = match resolved {
         Ok(packages) => (packages, None),
@@ -60,11 +64,11 @@ pub fn preview(
     let download: u64 = packages.iter().map(|one| one.size).sum();
     Ok(PackagePreview {
         toolkit: request.toolkit.clone(),
-        names: offer.row.packages.clone(),
         into: version.map(|version| PrefixPlace::new(&all, &request.toolkit, &version).published),
-        disk: download * (offer.set.grows + 1),
+        disk: download * (offer.row.growth(offer.set, &request.with) + 1),
         free: host.free_space(&all),
-        installed: existing(host, &offer, request, &distribution),
+        installed,
+        names,
         distribution,
         packages,
         unresolved,

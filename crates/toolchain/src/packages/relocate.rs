@@ -123,7 +123,7 @@ fn start_by_script(
 ) -> io::Result<()> {
     let path = path_of(host, lib, &program.path)?;
     let script = prefix.join(&path);
-    let runs = program.runs.as_ref().map(|runs| path_of(host, lib, runs)).transpose()?;
+    let runs = program.runs.as_ref().map(|runs| path_of(host, lib, &row.fill_folders(runs))).transpose()?;
     let runs = match runs.filter(|runs| host.is_file(&prefix.join(runs))) {
         Some(runs) => runs,
         None => move_program(host, &path, prefix)?,

@@ -1,5 +1,6 @@
 //! A request to install a toolkit from packages, and what fits it.
 
+use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
 use gpubuild_exec::python::Network;
@@ -19,6 +20,8 @@ pub(super) const LISTS: &str = ".apt-lists";
 pub struct PackageRequest {
     /// Id of the toolkit: `vulkan`.
     pub toolkit: String,
+    /// Optional components: `hipblas`.
+    pub with: Vec<String>,
     /// Folders with packages, which are used if their hashes are those of the signed lists, or with dnf if they are signed.
     pub find_links: Vec<HostPath>,
     /// The platform of the libraries, if that is another one.
@@ -31,6 +34,33 @@ impl PackageRequest {
     /// Rust's name of the target.
     pub(super) fn triple(&self) -> Option<&str> {
         self.target.as_ref().map(|target| target.triple.as_str())
+    }
+
+    /// The packages of the set and of the requested components.
+    pub(super) fn names(&self, offer: &PackageOffer<'_>) -> Result<Vec<String>, PackageError> {
+        offer.row.packages_with(&self.with).map_err(|asked| PackageError::UnknownComponent {
+            toolkit: self.toolkit.clone(),
+            asked: asked.to_owned(),
+            offered: offer.row.optional.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The request for these components and for those that an installation to be replaced has.
+    pub(super) fn with_installed(
+        &self,
+        host: &dyn ReadFiles,
+        offer: &PackageOffer<'_>,
+        distribution: &str,
+    ) -> Self {
+        let mut with = self.with.clone();
+        let of_request = |one: &Prefix| is_of(one, offer, self, distribution);
+        for one in installations(host).into_iter().filter(of_request) {
+            with.extend(one.record.components);
+        }
+        with.retain(|id| offer.row.optional.contains_key(id));
+        with.sort_indirect();
+        with.dedup();
+        Self { with, ..self.clone() }
     }
 
     /// The package manager, with the system's package lists or those in `lists`.
@@ -51,20 +81,25 @@ pub(super) fn distribution(facts: &Facts) -> String {
     facts.distro.as_ref().map(|distro| distro.value.label()).unwrap_or_default()
 }
 
-/// The installation of all packages of an offer for the requested platform, from the same release of the distribution.
+/// The installation of the packages `names` for the requested platform, from the same release of the distribution.
 pub(super) fn existing(
     host: &dyn ReadFiles,
     offer: &PackageOffer<'_>,
     request: &PackageRequest,
     distribution: &str,
+    names: &[String],
 ) -> Option<Prefix> {
     installations(host).into_iter().rfind(|one| {
         let has = |name: &String| one.record.packages.iter().any(|package| package.name == *name);
-        one.record.toolkit == offer.set.toolkit
-            && one.record.target.as_deref() == request.triple()
-            && one.record.distribution.as_deref() == Some(distribution)
-            && offer.row.packages.iter().all(has)
+        is_of(one, offer, request, distribution) && names.iter().all(has)
     })
+}
+
+/// Whether an installation is of the requested toolkit and platform, from this release of the distribution.
+fn is_of(one: &Prefix, offer: &PackageOffer<'_>, request: &PackageRequest, distribution: &str) -> bool {
+    one.record.toolkit == offer.set.toolkit
+        && one.record.target.as_deref() == request.triple()
+        && one.record.distribution.as_deref() == Some(distribution)
 }
 
 /// The version of the toolkit: that of one of its packages, without what the distribution adds.

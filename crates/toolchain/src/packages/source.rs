@@ -33,14 +33,15 @@ pub(super) struct SourceContext<'a> {
     pub(super) network: Network,
 }
 
-/// The packages that `packages` consist of: these and their dependencies that the system lacks.
+/// The packages `names` and their dependencies that the system lacks.
 pub(super) fn resolve(
     context: &SourceContext<'_>,
     offer: &PackageOffer<'_>,
+    names: &[String],
 ) -> Result<Vec<UnpackedPackage>, ProvisionError> {
     let mut found = match context.kind {
-        ManagerKind::Apt => apt::resolve(context, &offer.row.packages)?,
-        ManagerKind::Dnf => dnf::resolve(context, &offer.row.packages)?,
+        ManagerKind::Apt => apt::resolve(context, names)?,
+        ManagerKind::Dnf => dnf::resolve(context, names)?,
     };
     let never = || offer.manager.never.iter().chain(&offer.set.never);
     found.retain(|one| !never().any(|pattern| gpubuild_host::search::star_matches(pattern, &one.name)));

@@ -16,11 +16,15 @@ pub enum PackageError {
         /// Id of the toolkit.
         toolkit: String,
     },
-    /// The set has no components.
-    #[error("`{toolkit}` has no components")]
-    NoComponents {
+    /// The set does not have this component here.
+    #[error("{}", unknown_component(toolkit, asked, offered))]
+    UnknownComponent {
         /// Id of the toolkit.
         toolkit: String,
+        /// The requested component.
+        asked: String,
+        /// Ids of optional components on this distribution, separated by commas.
+        offered: String,
     },
     /// A program that gpubuild starts is missing.
     #[error("`{name}` was not found")]
@@ -78,12 +82,19 @@ pub enum PackageError {
     },
 }
 
+fn unknown_component(toolkit: &str, asked: &str, offered: &str) -> String {
+    if offered.is_empty() {
+        return format!("`{toolkit}` has no components on this distribution, so not `{asked}`");
+    }
+    format!("`{toolkit}` has no component `{asked}`; offered: {offered}")
+}
+
 impl Diagnostic for PackageError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::NotHere(objection) => objection.id,
             Self::NoRelease { .. } => id!("toolkit.unknown-release"),
-            Self::NoComponents { .. } => id!("toolkit.unknown-component"),
+            Self::UnknownComponent { .. } => id!("toolkit.unknown-component"),
             Self::NoTool { .. } => id!("toolkit.tool-missing"),
             Self::Missing { .. } => id!("toolkit.package-missing"),
             Self::Conflict { .. } => id!("toolkit.package-conflict"),
@@ -121,7 +132,7 @@ impl Diagnostic for PackageError {
                 "run it once without `--offline`, or name a folder that has them with `--find-links`"
                     .to_owned()
             }
-            Self::Conflict { .. } | Self::NoComponents { .. } | Self::Unpack { .. } => return None,
+            Self::Conflict { .. } | Self::UnknownComponent { .. } | Self::Unpack { .. } => return None,
         };
         Some(text)
     }
@@ -133,7 +144,7 @@ impl PackageError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::NotHere(_) | Self::NoRelease { .. } | Self::NoComponents { .. } | Self::NoTool { .. }
+            Self::NotHere(_) | Self::NoRelease { .. } | Self::UnknownComponent { .. } | Self::NoTool { .. }
         )
     }
 }
