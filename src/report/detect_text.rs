@@ -277,10 +277,17 @@ impl DetectPage<'_> {
     }
 
     fn end(&mut self, subject: &DetectSubject<'_>, hidden: bool) {
-        let build: Vec<&str> = subject.matrix.recommended_build.iter().map(|backend| backend.id()).collect();
-        let run = (self.paint)(Tone::Good, subject.matrix.recommended_run.id());
-        let build = (self.paint)(Tone::Good, &build.join(", "));
-        self.line(&format!("{:<width$}run {run}; build {build}", "recommended", width = INDENT + 2));
+        let matrix = subject.matrix;
+        let run = (self.paint)(Tone::Good, matrix.recommended_run.id());
+        let possible =
+            matrix.recommended_build.iter().filter(|one| matrix.verdict(**one).build.is_possible());
+        let build: Vec<&str> = possible.map(|backend| backend.id()).collect();
+        let build = if build.is_empty() {
+            "nothing can be built".to_owned()
+        } else {
+            format!("build {}", (self.paint)(Tone::Good, &build.join(", ")))
+        };
+        self.line(&format!("{:<width$}run {run}; {build}", "recommended", width = INDENT + 2));
         if hidden {
             let note = "-v shows the reasons for the other backends too";
             self.line(&format!("{:width$}{}", "", (self.paint)(Tone::Dim, note), width = INDENT + 2));
