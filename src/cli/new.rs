@@ -77,8 +77,8 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
     if written == WrittenReport::Yes {
         place::write(context.host, &project)?;
         drop(lock);
-        fetch(arguments, context, &project);
-        print_summary(arguments, context, &project);
+        let done = fetch(arguments, context, &project);
+        print_summary(arguments, context, &project, done);
     }
     if arguments.json {
         context.printer.json(&report::NewReport::new(&project, written))?;
@@ -132,8 +132,12 @@ fn checkout(context: &CommandContext<'_>, folder: &HostPath) -> Result<String, N
 }
 
 /// Downloads the sources that the project needs, and the tools that this machine lacks. The project is complete without them, so a
-/// failure is a warning.
-fn fetch(arguments: &NewArguments, context: &CommandContext<'_>, project: &PlacedProject) {
+/// failure is a warning. Returns the command that has become superfluous.
+fn fetch(
+    arguments: &NewArguments,
+    context: &CommandContext<'_>,
+    project: &PlacedProject,
+) -> Option<&'static str> {
     let network = if arguments.offline { Network::Offline } else { Network::from_env(context.host.env()) };
     let folder = Some(project.root.as_str());
     let fetched = match sources::ensure(context, folder, network, LockPolicy::Keep) {
@@ -142,16 +146,19 @@ fn fetch(arguments: &NewArguments, context: &CommandContext<'_>, project: &Place
         }
         Err(failure) => Err(("sources", failure)),
     };
-    if let Err((what, failure)) = fetched {
-        context
-            .printer
-            .warning(&format!("the {what} were not downloaded: {} [{}]", failure.message, failure.id));
-        context.printer.hint("run `gpubuild fetch` in the folder of the project");
-    }
+    let Err((what, failure)) = fetched else { return Some("gpubuild fetch") };
+    context.printer.warning(&format!("the {what} were not downloaded: {} [{}]", failure.message, failure.id));
+    context.printer.hint("run `gpubuild fetch` in the folder of the project");
+    None
 }
 
-/// Prints what was written and the next steps.
-fn print_summary(arguments: &NewArguments, context: &CommandContext<'_>, project: &PlacedProject) {
+/// Prints what was written and the next steps, without the command that is `done`.
+fn print_summary(
+    arguments: &NewArguments,
+    context: &CommandContext<'_>,
+    project: &PlacedProject,
+    done: Option<&str>,
+) {
     let count = project.files.len();
     context
         .printer
@@ -162,5 +169,5 @@ fn print_summary(arguments: &NewArguments, context: &CommandContext<'_>, project
     }
     let folder = arguments.path.as_deref().filter(|path| *path != ".");
     let folder = folder.and_then(|folder| shell::quote(context.host.platform().os, folder));
-    context.printer.status(&report::next(project, folder.as_deref()));
+    context.printer.status(&report::next(project, folder.as_deref(), done));
 }

@@ -157,11 +157,12 @@ pub fn plan(made: &PlacedProject) -> String {
     text
 }
 
-/// The next commands: `cd` into the folder, which is quoted for a shell, and the commands of the template.
+/// The next commands: `cd` into the folder, which is quoted for a shell, and the commands of the template without the one that is `done`.
 #[must_use]
-pub fn next(made: &PlacedProject, folder: Option<&str>) -> String {
+pub fn next(made: &PlacedProject, folder: Option<&str>, done: Option<&str>) -> String {
     let mut lines: Vec<(String, &str)> = folder.iter().map(|folder| (format!("cd {folder}"), "")).collect();
-    lines.extend(made.commands.iter().map(|command| (command.run.clone(), command.what.as_str())));
+    let left = made.commands.iter().filter(|command| Some(command.run.as_str()) != done);
+    lines.extend(left.map(|command| (command.run.clone(), command.what.as_str())));
     let width = lines.iter().map(|(run, _)| run.len()).max().unwrap_or_default();
     let mut text = "next:".to_owned();
     for (run, what) in &lines {
