@@ -1,6 +1,7 @@
 //! Removes what logging libraries print before a message: the level, the thread, the place in the source.
 
 use super::prefix::{digits, shaped};
+use super::text;
 
 /// Maximum length of a frame before the message, in bytes.
 const FRAME: usize = 160;
@@ -44,7 +45,7 @@ pub(super) fn prefix(line: &[u8]) -> Option<&[u8]> {
 fn glog(line: &[u8]) -> Option<&[u8]> {
     let rest = &line[1..];
     let is_glog = shaped(rest, b"dddd dd:dd:dd").is_some() || rest.starts_with(b" ");
-    let end = memchr::memmem::find(&line[..line.len().min(FRAME)], b"] ")?;
+    let end = text::find(&line[..line.len().min(FRAME)], b"] ")?;
     let place = &line[..end];
     let is_place = memchr::memrchr(b':', place).is_some_and(|colon| digits(&place[colon + 1..]) == Some(b""));
     (is_glog && is_place).then(|| &line[end + 2..])
@@ -73,9 +74,9 @@ fn level(line: &[u8]) -> Option<&[u8]> {
     if let Some(rest) = shaped(rest, b"dd-dd dd:dd:dd ") {
         return bracket(rest);
     }
-    let end = memchr::memmem::find(&rest[..rest.len().min(FRAME)], b": ")?;
+    let end = text::find(&rest[..rest.len().min(FRAME)], b": ")?;
     let target = &rest[..end];
-    let is_target = !target.contains(&b' ') && memchr::memmem::find(target, b"::").is_some();
+    let is_target = !target.contains(&b' ') && text::find(target, b"::").is_some();
     is_target.then(|| &rest[end + 2..])
 }
 
@@ -87,23 +88,23 @@ fn logfmt(line: &[u8]) -> Option<&[u8]> {
 
 /// The text behind the first of some markers.
 fn field<'a>(line: &'a [u8], markers: &[&[u8]]) -> Option<&'a [u8]> {
-    markers.iter().find_map(|marker| Some(&line[memchr::memmem::find(line, marker)? + marker.len()..]))
+    markers.iter().find_map(|marker| Some(&line[text::find(line, marker)? + marker.len()..]))
 }
 
 /// Skips `03-18 23:34:21.320 12255 12255 F DEBUG   : ` and `18799-18918/app E/Tag: ` of Android's log.
 fn logcat(line: &[u8]) -> Option<&[u8]> {
     if let Some(rest) = shaped(line, b"dd-dd dd:dd:dd.ddd ") {
-        let end = memchr::memmem::find(&rest[..rest.len().min(FRAME)], b": ")?;
+        let end = text::find(&rest[..rest.len().min(FRAME)], b": ")?;
         return Some(&rest[end + 2..]);
     }
     let rest = digits(digits(line)?.strip_prefix(b"-")?)?.strip_prefix(b"/")?;
-    let end = memchr::memmem::find(&rest[..rest.len().min(FRAME)], b": ")?;
+    let end = text::find(&rest[..rest.len().min(FRAME)], b": ")?;
     Some(&rest[end + 2..])
 }
 
 /// Skips `1298.028:0114:0118:err:module:` of Wine.
 fn wine(line: &[u8]) -> Option<&[u8]> {
-    let start = memchr::memmem::find(&line[..line.len().min(FRAME)], b":err:")?;
+    let start = text::find(&line[..line.len().min(FRAME)], b":err:")?;
     let is_wine = line[..start].iter().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'));
     is_wine.then(|| &line[start + 5..])
 }

@@ -28,6 +28,7 @@ mod reader;
 mod search;
 mod signature;
 mod symbol;
+mod text;
 mod window;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! success or failure.
 
 use super::lines::LogLines;
-use super::{AT_THE_END, prefix};
+use super::{AT_THE_END, prefix, text};
 
 /// Texts with which a tool reports that a complete command failed.
 pub(super) const FAILURES: [&str; 42] = [
@@ -90,7 +90,7 @@ impl IgnoredOutput {
             self.indent = None;
         }
         if is_check_headline(text) {
-            self.is_check = memchr::memmem::find(text, b"failed with the following output").is_some();
+            self.is_check = text::find(text, b"failed with the following output").is_some();
         } else if self.is_check {
             let ends: [&[u8]; 4] = [b"Source file was:", b"-- ", b"CMake Error", b"Checking whether "];
             self.is_check = !ends.iter().any(|end| text.starts_with(end));
@@ -144,15 +144,15 @@ pub(super) const CHECKED: [&str; 5] = ["test.c", "test.C", "testfile.c", "/a.cpp
 
 /// Whether a line is the result of a check: an error in a file that is compiled only to find out what there is.
 pub(super) fn is_failed_check(line: &[u8]) -> bool {
-    let Some(error) = memchr::memmem::find(line, b"error") else { return false };
+    let Some(error) = text::find(line, b"error") else { return false };
     let place = &line[..error];
-    let has = |texts: &[&[u8]]| texts.iter().any(|text| memchr::memmem::find(place, text).is_some());
+    let has = |texts: &[&[u8]]| texts.iter().any(|text| text::find(place, text).is_some());
     has(&CHECKED_FILES) || (has(&CUPY_FILES) && has(&CUPY_FOLDERS))
 }
 
 /// Whether a line begins with the name of an exception of Java or .NET: `java.lang.RuntimeException: `.
 pub(super) fn is_exception(text: &[u8]) -> bool {
-    let Some(end) = memchr::memmem::find(text, b": ") else { return false };
+    let Some(end) = text::find(text, b": ") else { return false };
     let name = &text[..end];
     !name.contains(&b' ') && name.contains(&b'.') && name.ends_with(b"Exception")
 }
@@ -160,7 +160,7 @@ pub(super) fn is_exception(text: &[u8]) -> bool {
 /// Whether a program prints a line only for debugging, as it does for everything that it looks for.
 pub(super) fn is_debug(line: &[u8]) -> bool {
     let levels: [&[u8]; 4] = [b"level=DEBUG", b"level=debug", b"level=TRACE", b"level=trace"];
-    levels.iter().any(|level| memchr::memmem::find(line, level).is_some())
+    levels.iter().any(|level| text::find(line, level).is_some())
 }
 
 /// Whether a line reports an attempt that failed and after which the program tries another way: JAX lists the backends that its
@@ -171,7 +171,7 @@ pub(super) fn is_attempt(line: &[u8]) -> bool {
         b"Unable to initialize backend 'rocm': NOT_FOUND",
         b"UserWarning: Plan failed with a ",
     ];
-    attempts.iter().any(|attempt| memchr::memmem::find(line, attempt).is_some())
+    attempts.iter().any(|attempt| text::find(line, attempt).is_some())
 }
 
 /// Whether a program prints a line as an error. `text` is the line without prefixes.
@@ -190,13 +190,13 @@ pub(super) fn is_error(text: &[u8], line: &[u8]) -> bool {
         b" Error: ",
         b" Fatal: ",
     ];
-    let has = |level: &&[u8]| memchr::memmem::find(line, level).is_some();
+    let has = |level: &&[u8]| text::find(line, level).is_some();
     is_exception(text) || STARTS.iter().any(|start| text.starts_with(start)) || LEVELS.iter().any(has)
 }
 
 /// Whether a line ends the output of a check that failed, as GCC does for every failure.
 pub(super) fn is_end_of_check(line: &[u8]) -> bool {
-    memchr::memmem::find(line, b"compilation terminated.").is_some()
+    text::find(line, b"compilation terminated.").is_some()
 }
 
 /// Whether a line is the result of a check that CMake prints without dashes, as its graphical interface does. The same text below
@@ -218,10 +218,10 @@ pub(super) fn ends_command(lines: &LogLines, at: usize) -> bool {
 fn is_prompt(line: &[u8]) -> bool {
     /// Maximum length of a prompt in bytes.
     const LONGEST: usize = 120;
-    let environment = line.starts_with(b"(").then(|| memchr::memmem::find(line, b") ")).flatten();
+    let environment = line.starts_with(b"(").then(|| text::find(line, b") ")).flatten();
     let line = environment.map_or(line, |end| &line[end + 2..]);
     let start = &line[..line.len().min(LONGEST)];
-    let find = |text: &[u8]| memchr::memmem::find(start, text);
+    let find = |text: &[u8]| text::find(start, text);
     let is_windows =
         start.starts_with(b"PS ") || matches!(start, [drive, b':', b'\\', ..] if drive.is_ascii_alphabetic());
     if is_windows {
@@ -255,7 +255,7 @@ pub(super) fn success(log: &[u8], lines: usize) -> Option<usize> {
     let tail = &log[log.len().saturating_sub(TAIL)..];
     let last = tail.rsplit(|byte| *byte == b'\n').enumerate();
     let mut last = last.filter(|(_, line)| !line.trim_ascii().is_empty()).take(AT_THE_END);
-    let found = last.find(|(_, line)| WORDS.iter().any(|word| memchr::memmem::find(line, word).is_some()));
+    let found = last.find(|(_, line)| WORDS.iter().any(|word| text::find(line, word).is_some()));
     found.map(|(after, _)| lines.saturating_sub(after))
 }
 

@@ -7,7 +7,7 @@ use gpubuild_detect::facts::{Distro, Fact, Facts};
 use gpubuild_detect::finding_text::CandidateMachine;
 
 use super::signature::{Inside, KnownSystem, PlatformCue};
-use super::{Signatures, cuda};
+use super::{Signatures, cuda, text};
 
 /// The machine on which a log was written, as far as its text shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl PlatformVotes {
 /// The folder of the toolkit in a line with the path of an nvcc; `None` for an nvcc in `/usr/bin`. It becomes part of commands, so it has
 /// only characters that a shell does not interpret, and no `..`.
 fn cuda_root(line: &[u8]) -> Option<String> {
-    let end = memchr::memmem::find(line, b"/bin/nvcc")?;
+    let end = text::find(line, b"/bin/nvcc")?;
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let start = line[..end].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
     if start > 0 && !b" \t'\"`=(:[,".contains(&line[start - 1]) {

@@ -1,6 +1,6 @@
 //! Removes time stamps and the prefixes of build tools, CI systems and loggers from lines of a log.
 
-use super::logger;
+use super::{logger, text};
 
 /// Maximum length of the abbreviated name of a month and the space after it, in bytes.
 const LONGEST_MONTH: usize = 13;
@@ -117,7 +117,7 @@ fn rank(line: &[u8]) -> Option<&[u8]> {
 /// Skips `(EngineCore_0 pid=123) ` of vLLM and Ray.
 fn process(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b')', &line[..line.len().min(64)])?;
-    let is_process = memchr::memmem::find(&line[..end], b"pid=").is_some();
+    let is_process = text::find(&line[..end], b"pid=").is_some();
     is_process.then(|| space_or_end(&line[end + 1..]))?
 }
 
@@ -131,14 +131,14 @@ fn syslog(line: &[u8]) -> Option<&[u8]> {
     let rest = shaped(rest, b"dd:dd:dd")?.strip_prefix(b" ")?;
     let host = memchr::memchr(b' ', rest)?;
     let rest = &rest[host + 1..];
-    let end = memchr::memmem::find(&rest[..rest.len().min(64)], b": ")?;
+    let end = text::find(&rest[..rest.len().min(64)], b": ")?;
     (!rest[..end].contains(&b' ')).then(|| &rest[end + 2..])
 }
 
 /// Skips `warning: name@1.2.3: `, which cargo prints before the output of a build script.
 fn crate_name(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"warning: ")?;
-    let end = memchr::memmem::find(rest, b": ")?;
+    let end = text::find(rest, b": ")?;
     let name = &rest[..end];
     let is_crate = name.contains(&b'@') && !name.contains(&b' ') && !name.contains(&b'/');
     is_crate.then(|| &rest[end + 2..])

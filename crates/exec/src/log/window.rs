@@ -1,7 +1,7 @@
 //! Lines of a log that are matched together.
 
 use super::lines::LogLines;
-use super::{LONGEST, REACH, clean, prefix};
+use super::{LONGEST, REACH, clean, prefix, text};
 
 /// Minimum length of a line that a terminal or a formatter may have broken, in bytes.
 const BROKEN: usize = 60;
@@ -46,7 +46,7 @@ impl LogWindow {
         }
         let text = clean::plain(lines.line(at + 1));
         let text = prefix::unprefixed(&text);
-        let is_message = MESSAGES.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
+        let is_message = MESSAGES.iter().any(|word| text::find(text, word.as_bytes()).is_some());
         if text.is_empty() || is_message {
             return Vec::new();
         }
