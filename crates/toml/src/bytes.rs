@@ -78,8 +78,8 @@ impl<'a> Writer<'a> {
                 self.head(Tag::Table, span)?;
                 self.with_length(|writer| {
                     let without = writer.without;
-                    let kept = table.iter().filter(|(key, _)| !without.contains(&key.get_ref().as_ref()));
-                    kept.into_iter().try_for_each(|(key, value)| {
+                    let mut kept = table.iter().filter(|(key, _)| !without.contains(&key.get_ref().as_ref()));
+                    kept.try_for_each(|(key, value)| {
                         writer.text(key.get_ref(), key.span())?;
                         writer.value(value.get_ref(), value.span())
                     })

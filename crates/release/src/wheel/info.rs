@@ -316,7 +316,13 @@ mod tests {
     use gpubuild_host::{Arch, HostPath, Os, PathRules, RecordedHost};
 
     use super::{own_licences, readme};
-    use crate::wheel::project::{self, FILE_NAME};
+    use crate::wheel::project::{self, FILE_NAME, PythonProject};
+
+    /// A pyproject.toml with one more line.
+    fn project_with(line: &str) -> PythonProject {
+        let text = format!("[project]\nname = \"a\"\nversion = \"1\"\n{line}\n");
+        project::parse(&text, FILE_NAME, None).unwrap()
+    }
 
     #[test]
     fn licence_files_are_inside_the_project() {
@@ -327,9 +333,7 @@ mod tests {
             .build();
         let root = HostPath::new(PathRules::Unix, "/home/demo");
         let of = |patterns: &str| {
-            let text = format!("[project]\nname = \"a\"\nversion = \"1\"\nlicense-files = {patterns}\n");
-            let project = project::parse(&text, FILE_NAME, None).unwrap();
-            own_licences(&host, &root, &project)
+            own_licences(&host, &root, &project_with(&format!("license-files = {patterns}")))
                 .map(|files| files.into_keys().collect())
                 .map_err(|error| error.to_string())
         };
@@ -343,6 +347,7 @@ mod tests {
             assert!(of(pattern).unwrap_err().contains(message), "{pattern}");
         }
     }
+
     #[test]
     fn the_description_is_inside_the_project() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
@@ -351,9 +356,8 @@ mod tests {
             .build();
         let root = HostPath::new(PathRules::Unix, "/home/demo");
         let of = |file: &str| {
-            let text = format!("[project]\nname = \"a\"\nversion = \"1\"\nreadme = '{file}'\n");
-            let project = project::parse(&text, FILE_NAME, None).unwrap();
-            readme(&host, &root, &project).map_err(|error| error.to_string())
+            readme(&host, &root, &project_with(&format!("readme = '{file}'")))
+                .map_err(|error| error.to_string())
         };
         assert_eq!(of("docs/README.md"), Ok(Some("# Demo".to_owned())));
         for file in ["../README.md", "docs/../../README.md", "/home/README.md"] {

@@ -44,13 +44,15 @@ pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 /// A copy in a folder of the loader's configuration that is not in the loader's cache, and not for 32-bit programs.
 fn uncached<'a>(view: &NvidiaView<'a>) -> Option<&'a DriverLibrary> {
     let libraries = &view.signs.libraries;
+    if libraries.driver.is_some() || view.case.facts.platform.os != Os::Linux {
+        return None;
+    }
     let is_32_bit = |copy: &DriverLibrary| {
         ["/i386-linux-gnu/", "/i686-linux-gnu/", "/lib32/"]
             .iter()
             .any(|part| copy.path.as_str().contains(part))
     };
-    let is_loaded = libraries.driver.is_some() || view.case.facts.platform.os != Os::Linux;
-    libraries.copies.iter().find(|copy| !is_loaded && copy.origin == DriverOrigin::Driver && !is_32_bit(copy))
+    libraries.copies.iter().find(|copy| copy.origin == DriverOrigin::Driver && !is_32_bit(copy))
 }
 
 /// The kernel module and the libraries have different versions.
@@ -144,26 +146,20 @@ pub(super) fn not_on_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             .value("library", loader.value.as_str())
             .value("folder", folder.as_str())
             .evidence(Evidence::file(loader.value.as_str(), "present, and not in the loader's folders"));
-        Some(match alternative_package(folder.as_str()) {
-            Some(package) => draft.case("alternative").value("package", package),
+        Some(match alternative(folder.as_str()) {
+            Some("current") => draft.case("alternative"),
+            Some(name) => draft.case("named-alternative").value("name", name),
             None => draft,
         })
     };
     draft().into_iter().collect()
 }
 
-/// The package of Debian that links the libraries in a folder such as `/usr/lib/x86_64-linux-gnu/nvidia/current` into the loader's
-/// folder with `update-alternatives`.
-fn alternative_package(folder: &str) -> Option<String> {
+/// The name of a folder such as `/usr/lib/x86_64-linux-gnu/nvidia/current`, whose libraries Debian links into the loader's folder with
+/// `update-alternatives`.
+fn alternative(folder: &str) -> Option<&str> {
     let (before, name) = folder.rsplit_once('/')?;
-    if !before.starts_with("/usr/lib/") || !before.ends_with("-linux-gnu/nvidia") {
-        return None;
-    }
-    Some(if name == "current" {
-        "nvidia-alternative".to_owned()
-    } else {
-        format!("nvidia-{name}-alternative")
-    })
+    (before.starts_with("/usr/lib/") && before.ends_with("-linux-gnu/nvidia")).then_some(name)
 }
 
 /// NVIDIA's compatibility libraries for older drivers are loaded, which only compute GPUs support.
@@ -297,4 +293,19 @@ fn symbol_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
             .evidence(evidence)
             .case("variable")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alternative;
+
+    #[test]
+    fn folders_of_alternatives_have_names() {
+        let folder = |rest: &str| format!("/usr/lib/x86_64-linux-gnu/{rest}");
+        assert_eq!(alternative(&folder("nvidia/current")), Some("current"));
+        assert_eq!(alternative(&folder("nvidia/tesla-470")), Some("tesla-470"));
+        for other in [&folder("nvidia"), "/usr/lib/wsl/lib", "/opt/x-linux-gnu/nvidia/current"] {
+            assert_eq!(alternative(other), None, "{other}");
+        }
+    }
 }
