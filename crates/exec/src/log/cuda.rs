@@ -14,16 +14,18 @@ use serde::Deserialize;
 use super::names::{self, NameKind, NameRow};
 use super::platform::LogPlatform;
 
-/// Lines with one of these may name the release of the toolkit.
-pub(super) const RELEASES: [&str; 7] = [
+/// Texts before the release of the toolkit.
+const RELEASES: [&str; 7] = [
     "/cuda-",
     "/cuda/",
     r"\CUDA\v",
     "/CUDA/v",
-    "CUDAToolkit",
+    TOOLKIT,
     "compiler identification is NVIDIA ",
     "tools, release ",
 ];
+/// The package of CMake, after which the release is quoted.
+const TOOLKIT: &str = "CUDAToolkit";
 
 /// The libraries of the CUDA Toolkit, and the texts about missing ones.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -255,15 +257,19 @@ fn package(release: &Version) -> String {
     format!("{}-{}", release.major(), release.minor())
 }
 
+/// Texts of which a line with a release has at least one: only the digits with which a release begins.
+pub(super) fn release_triggers() -> Vec<String> {
+    let texts = RELEASES.into_iter().filter(|text| *text != TOOLKIT);
+    let numbered = texts.flat_map(|text| ['1', '7', '8', '9'].map(|digit| format!("{text}{digit}")));
+    numbered.chain([TOOLKIT.to_owned()]).collect()
+}
+
 /// The release of the toolkit that a line names, such as `/usr/local/cuda-11.8/bin/nvcc`.
 pub(super) fn release(line: &[u8]) -> Option<Version> {
     let line = std::str::from_utf8(line).ok()?;
     RELEASES.iter().find_map(|word| {
         let (_, rest) = line.split_once(word)?;
-        let rest = match *word {
-            "CUDAToolkit" => rest.split_once("version \"")?.1,
-            _ => rest,
-        };
+        let rest = if *word == TOOLKIT { rest.split_once("version \"")?.1 } else { rest };
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let version: Version = rest[..end].trim_end_matches('.').parse().ok()?;
         let is_release =
@@ -319,6 +325,8 @@ mod tests {
         ] {
             let expected = expected.map(|text| text.parse::<Version>().unwrap());
             assert_eq!(release(line.as_bytes()), expected, "{line}");
+            let has_trigger = release_triggers().iter().any(|text| line.contains(text));
+            assert!(has_trigger || expected.is_none(), "{line}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! What a line of a log contains, sorted by its meaning.
 
 use super::index::FoundLiteral;
-use super::platform::PlatformVotes;
-use super::{Signatures, cuda, error_line, outcome, phrase};
+use super::platform::{NVCC, PlatformVotes};
+use super::{Signatures, error_line, outcome, phrase};
 
 /// Number of kinds of words.
-const KINDS: usize = 7;
+const KINDS: usize = 9;
 
 /// What a word shows.
 #[derive(Clone, Copy)]
@@ -20,6 +20,10 @@ pub(super) enum WordKind {
     CheckedFile,
     /// The line may say that something failed.
     Phrase,
+    /// The line reports an attempt after which the program tries another way.
+    Attempt,
+    /// The line may have the path of nvcc.
+    Compiler,
     /// The line may name the release of the CUDA Toolkit.
     Release,
     /// The line may have a sentence of the grid.
@@ -61,15 +65,16 @@ impl HitNumbers {
             &outcome::HEADLINES[..],
             &outcome::CHECKED[..],
             &phrase::TRIGGERS[..],
-            &cuda::RELEASES[..],
+            &outcome::ATTEMPTS[..],
+            &[NVCC][..],
         ];
         let numbered = kinds.into_iter().zip(self.words()..);
         numbered.flat_map(|(words, number)| words.iter().map(move |word| (word.as_bytes(), number)))
     }
 
-    /// The number of the words of the grid.
-    pub(super) fn triggers(self) -> usize {
-        self.words() + WordKind::Sentence as usize
+    /// The number of the words of a kind.
+    pub(super) fn word(self, kind: WordKind) -> usize {
+        self.words() + kind as usize
     }
 
     /// The number of the texts of a context.

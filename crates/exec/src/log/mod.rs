@@ -43,7 +43,7 @@ use cuda::CudaLibraries;
 pub use findings::{UNRECOGNISED, to_findings};
 use grid::Grid;
 pub use guess::LogGuess;
-use hits::HitNumbers;
+use hits::{HitNumbers, WordKind};
 use index::SignatureIndex;
 pub use names::NameKind;
 use names::NameTable;
@@ -210,9 +210,11 @@ impl Signatures {
             .enumerate()
             .filter_map(|(at, one)| Some((one.signature.cell.as_ref()?, one.signature.context.as_ref(), at)));
         let grid = Grid::new(&grid, cells);
-        let triggers = grid.triggers.iter().map(|text| (text.as_bytes(), numbers.triggers()));
+        let triggers = grid.triggers.iter().map(|text| (text.as_bytes(), numbers.word(WordKind::Sentence)));
+        let releases = cuda::release_triggers();
+        let releases = releases.iter().map(|text| (text.as_bytes(), numbers.word(WordKind::Release)));
         let contexts = grid.cues().map(|(cue, at)| (cue.as_bytes(), numbers.context(at)));
-        let words = numbers.all_words().chain(triggers).chain(contexts);
+        let words = numbers.all_words().chain(triggers).chain(releases).chain(contexts);
         let index = SignatureIndex::new(literals.chain(texts).chain(preceding).chain(words));
         Self { list, cues, systems, names: NameTable::new(names), cue_texts, numbers, grid, index, cuda }
     }

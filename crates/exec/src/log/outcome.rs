@@ -163,15 +163,17 @@ pub(super) fn is_debug(line: &[u8]) -> bool {
     levels.iter().any(|level| text::find(line, level).is_some())
 }
 
-/// Whether a line reports an attempt that failed and after which the program tries another way: JAX lists the backends that its
+/// Texts of lines that report an attempt that failed and after which the program tries another way: JAX lists the backends that its
 /// installation does not have, and PyTorch tries the plans of cuDNN one after the other.
+pub(super) const ATTEMPTS: [&str; 3] = [
+    "Unable to initialize backend 'tpu",
+    "Unable to initialize backend 'rocm': NOT_FOUND",
+    "UserWarning: Plan failed with a ",
+];
+
+/// Whether a line reports such an attempt.
 pub(super) fn is_attempt(line: &[u8]) -> bool {
-    let attempts: [&[u8]; 3] = [
-        b"Unable to initialize backend 'tpu",
-        b"Unable to initialize backend 'rocm': NOT_FOUND",
-        b"UserWarning: Plan failed with a ",
-    ];
-    attempts.iter().any(|attempt| text::find(line, attempt).is_some())
+    ATTEMPTS.iter().any(|attempt| text::find(line, attempt.as_bytes()).is_some())
 }
 
 /// Whether a program prints a line as an error. `text` is the line without prefixes.

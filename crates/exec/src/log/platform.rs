@@ -9,6 +9,9 @@ use gpubuild_detect::finding_text::CandidateMachine;
 use super::signature::{Inside, KnownSystem, PlatformCue};
 use super::{Signatures, cuda, text};
 
+/// The path of nvcc in its toolkit.
+pub(super) const NVCC: &str = "/bin/nvcc";
+
 /// The machine on which a log was written, as far as its text shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogPlatform {
@@ -51,11 +54,15 @@ impl PlatformVotes {
         self.first[row].get_or_insert((line, text));
     }
 
-    /// Counts a line that starts with a path on a drive, such as `D:/src/main.cpp`, and keeps the folder of the first nvcc.
-    pub(super) fn add_path(&mut self, line: &[u8], number: usize) {
+    /// Keeps the folder of the first nvcc.
+    pub(super) fn add_compiler(&mut self, line: &[u8]) {
         if self.cuda_root.is_none() {
             self.cuda_root = cuda_root(line);
         }
+    }
+
+    /// Counts a line that starts with a path on a drive, such as `D:/src/main.cpp`.
+    pub(super) fn add_path(&mut self, line: &[u8], number: usize) {
         let [drive @ b'A'..=b'Z', b':', b'/' | b'\\', next, ..] = line.trim_ascii_start() else { return };
         if next.is_ascii_alphanumeric() {
             self.drives += 1;
@@ -117,7 +124,7 @@ impl PlatformVotes {
 /// The folder of the toolkit in a line with the path of an nvcc; `None` for an nvcc in `/usr/bin`. It becomes part of commands, so it has
 /// only characters that a shell does not interpret, and no `..`.
 fn cuda_root(line: &[u8]) -> Option<String> {
-    let end = text::find(line, b"/bin/nvcc")?;
+    let end = text::find(line, NVCC.as_bytes())?;
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let start = line[..end].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
     if start > 0 && !b" \t'\"`=(:[,".contains(&line[start - 1]) {

@@ -114,6 +114,9 @@ impl ReaderState<'_> {
         let number = self.lines.number(at);
         self.votes.add_path(&line, number);
         self.hits.find(self.all, &line, number, &mut self.votes);
+        if self.hits.has(WordKind::Compiler) {
+            self.votes.add_compiler(&line);
+        }
         if self.hits.has(WordKind::Release) {
             self.votes.add_release(&line);
         }
@@ -200,9 +203,7 @@ impl LogSearch {
     fn line(&mut self, all: &Signatures, line: &[u8], examined: &ExaminedLine<'_>, hits: &LineHits) {
         let is_ignored =
             (hits.has(WordKind::Headline) || self.ignored.is_active()) && self.ignored.covers(line);
-        let may_fail = !examined.signatures.is_empty()
-            || [WordKind::Sentence, WordKind::Error, WordKind::Phrase].into_iter().any(|kind| hits.has(kind));
-        if is_ignored || (may_fail && outcome::is_attempt(line)) || self.known.line(all, examined) {
+        if is_ignored || hits.has(WordKind::Attempt) || self.known.line(all, examined) {
             return;
         }
         if hits.has(WordKind::Sentence) {
