@@ -1,6 +1,7 @@
 //! What a line of a log contains, sorted by its meaning.
 
-use super::index::FoundLiteral;
+use super::buckets::FoundLiteral;
+use super::index::differ_in_numbers;
 use super::platform::{NVCC, PlatformVotes};
 use super::{Signatures, error_line, outcome, phrase};
 
@@ -33,6 +34,8 @@ pub(super) enum WordKind {
 /// What a line contains.
 #[derive(Default)]
 pub(super) struct LineHits {
+    /// The line before this one.
+    before: Vec<u8>,
     /// The literals of this line and of the one before it.
     literals: [Vec<FoundLiteral>; 2],
     all: Vec<usize>,
@@ -94,7 +97,13 @@ impl LineHits {
         let [literals, before] = &mut self.literals;
         std::mem::swap(literals, before);
         literals.clear();
-        all.index.literals(line, literals);
+        if differ_in_numbers(&self.before, line) {
+            all.index.literals_like(before, line, literals);
+        } else {
+            all.index.literals(line, literals);
+        }
+        self.before.clear();
+        self.before.extend_from_slice(line);
         // Lines with the same literals follow each other in long lists of errors.
         if literals != before {
             self.sort(all);

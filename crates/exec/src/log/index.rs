@@ -2,63 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Number of bytes by which literals are indexed.
-const KEY: usize = 4;
-/// Number of bits of a hash.
-const BITS: u32 = 18;
-/// Number of these bits that select a bucket. Fewer buckets fit into a faster cache, and most have one place or none.
-const BUCKET_BITS: u32 = 16;
-
-/// Number of words of the filter, with one bit per hash.
-const WORDS: usize = 1 << (BITS - 6);
-/// Maximum number of bytes of a window.
-const WINDOW: usize = 8;
+use super::buckets::{BucketBuilder, FoundLiteral, KEY, LiteralBuckets};
 
 /// Literals indexed by four of their bytes and by the four bytes after the first of these: one of the two begins at an even offset
 /// of the line.
 pub(super) struct SignatureIndex {
-    /// Whether a literal has a key with a hash. Small enough for the fastest cache.
-    filter: Box<[u64; WORDS]>,
-    /// Where each bucket starts in `places`, and the end of the last one.
-    starts: Vec<u32>,
-    /// The places of all buckets, one bucket after the other.
-    places: Vec<LiteralPlace>,
-    /// The literals, each with its numbers.
-    literals: Vec<(Box<[u8]>, Vec<usize>)>,
-}
-
-/// A literal in a bucket.
-#[derive(Clone, Copy)]
-struct LiteralPlace {
-    /// Bytes of the literal around its key. A line with others is excluded without a look at the text of the literal.
-    window: u64,
-    /// The bits of `window` that count.
-    mask: u64,
-    literal: u32,
-    /// Number of bytes from the start of the literal to its key. A literal of four bytes may start one byte after its key.
-    offset: i16,
-    /// Number of bytes from the start of the window to the key.
-    before: i8,
-    /// Whether the window has all bytes of the literal.
-    is_complete: bool,
-}
-
-impl LiteralPlace {
-    /// `offset` is the number of bytes from the start of the literal to its key.
-    fn new(literal: u32, text: &[u8], offset: i16) -> Self {
-        let last = i16::try_from(text.len().saturating_sub(WINDOW)).unwrap_or(i16::MAX);
-        let start = offset.clamp(0, last);
-        let bytes = &text[start.unsigned_abs().into()..];
-        let bytes = &bytes[..bytes.len().min(WINDOW)];
-        Self {
-            window: padded(bytes),
-            mask: u64::MAX >> (8 * (WINDOW - bytes.len())),
-            literal,
-            offset,
-            before: i8::try_from(offset - start).unwrap_or(i8::MAX),
-            is_complete: bytes.len() == text.len(),
-        }
-    }
+    pairs: LiteralBuckets,
+    /// The literals with digits, by four bytes of which at least one is a digit.
+    digits: LiteralBuckets,
+    /// The literals, those without digits first.
+    texts: Vec<Box<[u8]>>,
+    /// Number of literals without digits.
+    plain: usize,
+    /// The numbers of each literal.
+    numbers: Vec<Vec<usize>>,
 }
 
 impl SignatureIndex {
@@ -72,42 +29,38 @@ impl SignatureIndex {
         for key in numbers.keys().flat_map(|text| text.windows(KEY)) {
             *counts.entry(key).or_default() += 1;
         }
-        let mut places = Vec::new();
-        for (literal, text) in (0..).zip(numbers.keys()) {
-            let mut add = |bytes: [u8; KEY], offset: i16| {
-                places.push((hash(key(bytes)), LiteralPlace::new(literal, text, offset)));
-            };
+        let (with_digits, plain): (Vec<_>, Vec<_>) =
+            numbers.into_iter().partition(|(text, _)| has_digit(text));
+        let (plain, all) = (plain.len(), [plain, with_digits].concat());
+        let (mut pairs, mut digits) = (BucketBuilder::default(), BucketBuilder::default());
+        for (literal, (text, _)) in (0..).zip(&all) {
             let key = |at: usize| [text[at], text[at + 1], text[at + 2], text[at + 3]];
             // The bytes that fewest other literals have.
-            let all = (0..).take(text.len() - KEY);
-            let rarest = all.zip(0..).min_by_key(|(_, at)| counts[&key(*at)[..]] + counts[&key(at + 1)[..]]);
-            if let Some((offset, at)) = rarest {
-                add(key(at), offset);
-                add(key(at + 1), offset + 1);
+            let count = |at: usize| counts[&key(at)[..]];
+            let offsets = || (0..).zip(0..=text.len() - KEY);
+            let first = offsets().take(text.len() - KEY);
+            if let Some((offset, at)) = first.min_by_key(|(_, at)| count(*at) + count(at + 1)) {
+                pairs.add(key(at), literal, text, offset);
+                pairs.add(key(at + 1), literal, text, offset + 1);
             } else {
                 let [first, second, third, _] = key(0);
-                add(key(0), 0);
+                pairs.add(key(0), literal, text, 0);
                 for before in 0..=u8::MAX {
-                    add([before, first, second, third], -1);
+                    pairs.add([before, first, second, third], literal, text, -1);
                 }
             }
+            let with_digit = offsets().filter(|(_, at)| has_digit(&key(*at)));
+            if let Some((offset, at)) = with_digit.min_by_key(|(_, at)| count(*at)) {
+                digits.add(key(at), literal, text, offset);
+            }
         }
-        let literals = numbers.into_iter().map(|(text, numbers)| (text.into(), numbers)).collect();
-        Self::with_places(places, literals)
-    }
-
-    /// `places` have the hashes of their keys.
-    fn with_places(mut places: Vec<(usize, LiteralPlace)>, literals: Vec<(Box<[u8]>, Vec<usize>)>) -> Self {
-        places.sort_by_key(|(hash, _)| *hash);
-        let mut filter = Box::<[u64; WORDS]>::try_from(vec![0; WORDS]).expect("as many words");
-        let mut starts = Vec::new();
-        for (at, (hash, _)) in (0..).zip(&places) {
-            filter[hash / 64] |= 1 << (hash % 64);
-            // This bucket, and the empty ones before it.
-            starts.resize(starts.len().max(bucket(*hash) + 1), at);
+        Self {
+            pairs: pairs.build(),
+            digits: digits.build(),
+            texts: all.iter().map(|(text, _)| (*text).into()).collect(),
+            plain,
+            numbers: all.into_iter().map(|(_, numbers)| numbers).collect(),
         }
-        starts.resize((1 << BUCKET_BITS) + 1, u32::try_from(places.len()).unwrap_or(u32::MAX));
-        Self { filter, starts, places: places.into_iter().map(|(_, place)| place).collect(), literals }
     }
 
     /// Adds the numbers of the literals that occur in a line to `hits`, each at least once.
@@ -120,7 +73,7 @@ impl SignatureIndex {
     /// Adds the numbers of literals to `hits`.
     pub(super) fn numbers(&self, found: &[FoundLiteral], hits: &mut Vec<usize>) {
         for literal in found {
-            hits.extend_from_slice(&self.literals[literal.0 as usize].1);
+            hits.extend_from_slice(&self.numbers[literal.index()]);
         }
     }
 
@@ -129,108 +82,120 @@ impl SignatureIndex {
         let mut at = 0;
         // Eight bytes have three keys, most of which no literal has.
         while let Some(bytes) = line[at..].first_chunk::<8>() {
-            let key_at = |at: usize| key([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            let key_at = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
             // Not `map`, which the compiler does not inline.
-            let hashes = [hash(key_at(0)), hash(key_at(2)), hash(key_at(4))];
-            if self.has(hashes[0]) | self.has(hashes[1]) | self.has(hashes[2]) {
-                for (hash, at) in hashes.into_iter().zip([at, at + 2, at + 4]) {
-                    if self.has(hash) {
-                        self.verify(line, at, hash, found);
+            let keys = [key_at(0), key_at(2), key_at(4)];
+            if self.pairs.has(keys[0]) | self.pairs.has(keys[1]) | self.pairs.has(keys[2]) {
+                for (key, at) in keys.into_iter().zip([at, at + 2, at + 4]) {
+                    if self.pairs.has(key) {
+                        self.pairs.find(key, line, at, &self.texts, found);
                     }
                 }
             }
             at += 6;
         }
-        while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk::<KEY>()) {
-            let hash = hash(key(*bytes));
-            if self.has(hash) {
-                self.verify(line, at, hash, found);
+        while let Some(key) = line.get(at..).and_then(|rest| rest.first_chunk::<KEY>()) {
+            if self.pairs.has(*key) {
+                self.pairs.find(*key, line, at, &self.texts, found);
             }
             at += 2;
         }
     }
 
-    /// Whether a literal may have a key with this hash.
-    fn has(&self, hash: usize) -> bool {
-        self.filter[hash / 64] & (1 << (hash % 64)) != 0
-    }
-
-    /// Compares the literals in the bucket of a hash with the line. `at` is the offset of the key.
-    fn verify(&self, line: &[u8], at: usize, hash: usize, found: &mut Vec<FoundLiteral>) {
-        let bucket = bucket(hash);
-        let places = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
-        for place in &self.places[places] {
-            // Before the start of the line, this is a number behind its end.
-            let window = line.get(at.wrapping_add_signed(-isize::from(place.before))..);
-            let is_candidate =
-                window.is_some_and(|window| (first_bytes(window) ^ place.window) & place.mask == 0);
-            if !is_candidate {
-                continue;
+    /// As `literals`, for a line that differs only in its numbers from the one with the literals `before`.
+    pub(super) fn literals_like(&self, before: &[FoundLiteral], line: &[u8], found: &mut Vec<FoundLiteral>) {
+        found.extend(before.iter().filter(|literal| literal.index() < self.plain));
+        let mut next = 0;
+        for digit in (0..line.len()).filter(|at| line[*at].is_ascii_digit()) {
+            // The keys that contain it, except those that contain the digit before it.
+            for at in next.max((digit + 1).saturating_sub(KEY))..=digit {
+                let Some(key) = line[at..].first_chunk::<KEY>() else { break };
+                if self.digits.has(*key) {
+                    self.digits.find(*key, line, at, &self.texts, found);
+                }
             }
-            let text = &self.literals[place.literal as usize].0;
-            let start = at.wrapping_add_signed(-isize::from(place.offset));
-            if place.is_complete || line.get(start..).is_some_and(|rest| starts_with(rest, text)) {
-                found.push(FoundLiteral(place.literal));
-            }
+            next = digit + 1;
         }
     }
 }
 
-/// A literal that a line contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FoundLiteral(u32);
-
-/// The first eight bytes of a text, with zeros behind its end.
-fn first_bytes(text: &[u8]) -> u64 {
-    text.first_chunk::<WINDOW>().map_or_else(|| padded(text), |bytes| u64::from_le_bytes(*bytes))
+fn has_digit(text: &[u8]) -> bool {
+    text.iter().any(u8::is_ascii_digit)
 }
 
-/// At most eight bytes, with zeros behind them.
-#[cold]
-fn padded(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+/// Whether two lines differ only in their numbers: in digits, and in how many of them follow each other.
+pub(super) fn differ_in_numbers<'a>(mut one: &'a [u8], mut other: &'a [u8]) -> bool {
+    let mut is_number = false;
+    loop {
+        let same = same_start(one, other);
+        is_number = same.checked_sub(1).map_or(is_number, |last| one[last].is_ascii_digit());
+        let rest = [one, other].map(|line| &line[same..]);
+        if rest.iter().all(|line| line.is_empty()) {
+            return true;
+        }
+        let behind = rest.map(behind_digits);
+        let digits = [0, 1].map(|line| rest[line].len() - behind[line].len());
+        let are_numbers = if is_number { digits != [0, 0] } else { !digits.contains(&0) };
+        if !are_numbers {
+            return false;
+        }
+        ([one, other], is_number) = (behind, true);
+    }
 }
 
-/// As the method of slices, which calls a function: too slow for the short texts of ten literals in each line.
-fn starts_with(line: &[u8], text: &[u8]) -> bool {
-    const PART: usize = 8;
-    let Some(line) = line.get(..text.len()) else { return false };
-    let (Some(end), Some(end_of_text)) = (line.last_chunk::<PART>(), text.last_chunk::<PART>()) else {
-        return line.iter().zip(text).all(|(byte, expected)| byte == expected);
-    };
-    let (parts, _) = line.as_chunks::<PART>();
-    let (parts_of_text, _) = text.as_chunks::<PART>();
-    end == end_of_text && parts.iter().zip(parts_of_text).all(|(part, expected)| part == expected)
+/// Number of bytes with which both texts begin.
+fn same_start(one: &[u8], other: &[u8]) -> usize {
+    let (parts, _) = one.as_chunks::<8>();
+    let (parts_of_other, _) = other.as_chunks::<8>();
+    for (at, (part, expected)) in parts.iter().zip(parts_of_other).enumerate() {
+        let difference = u64::from_le_bytes(*part) ^ u64::from_le_bytes(*expected);
+        if difference != 0 {
+            return 8 * at + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = 8 * parts.len().min(parts_of_other.len());
+    let rest = one[start..].iter().zip(&other[start..]);
+    start + rest.take_while(|(byte, expected)| byte == expected).count()
 }
 
-fn key(bytes: [u8; KEY]) -> u32 {
-    u32::from_le_bytes(bytes)
-}
-
-/// A hash of four bytes.
-fn hash(key: u32) -> usize {
-    (key.wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
-}
-
-/// The bucket of a hash.
-fn bucket(hash: usize) -> usize {
-    hash >> (BITS - BUCKET_BITS)
+/// A text without the digits with which it begins.
+fn behind_digits(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit());
+    &text[end.unwrap_or(text.len())..]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LITERALS: [&[u8]; 10] = [
+        b"cannot find",
+        b"cannot",
+        b"find -lcuda",
+        b"other",
+        b"uda!",
+        b"ld: ",
+        b"ld: c",
+        b"LNK2001",
+        b"12.8 of",
+        b"sm_9",
+    ];
+
+    fn sorted(index: &SignatureIndex, found: &[FoundLiteral]) -> Vec<usize> {
+        let mut hits = Vec::new();
+        index.numbers(found, &mut hits);
+        hits.sort_unstable();
+        hits.dedup();
+        hits
+    }
+
     #[test]
     fn all_literals_of_a_line_are_found() {
-        let literals = [&b"cannot find"[..], b"cannot", b"find -lcuda", b"other", b"uda!", b"ld: ", b"ld: c"];
-        let index = SignatureIndex::new(literals.into_iter().zip(0..));
+        let index = SignatureIndex::new(LITERALS.into_iter().zip(0..));
         let scan = |line: &str| {
-            let mut hits = Vec::new();
-            index.scan(line.as_bytes(), &mut hits);
-            hits.sort_unstable();
-            hits.dedup();
-            hits
+            let mut found = Vec::new();
+            index.literals(line.as_bytes(), &mut found);
+            sorted(&index, &found)
         };
         // At even and odd offsets, and at the end of lines of even and odd length.
         for before in ["", "x", "xy"] {
@@ -241,5 +206,45 @@ mod tests {
         }
         assert_eq!(scan("can"), [0; 0]);
         assert_eq!(scan(""), [0; 0]);
+    }
+
+    #[test]
+    fn literals_of_similar_lines_are_the_same_as_without_the_other_line() {
+        let index = SignatureIndex::new(LITERALS.into_iter().zip(0..));
+        let lines = [
+            "a1.obj: LNK2001: cannot find 12.8 of sm_90",
+            "a22.obj: LNK2001: cannot find 12.8 of sm_9",
+            "a333.obj: LNK2002: cannot find 2.8 of sm_80",
+            "a4.obj: LNK20010: cannot find 112.8 of sm_90",
+            "a5.obj: LNK2001: cannot find 12.81 of sm_9",
+        ];
+        for before in lines {
+            let mut of_before = Vec::new();
+            index.literals(before.as_bytes(), &mut of_before);
+            for line in lines {
+                assert!(differ_in_numbers(before.as_bytes(), line.as_bytes()), "{before} {line}");
+                let (mut found, mut expected) = (Vec::new(), Vec::new());
+                index.literals(line.as_bytes(), &mut expected);
+                index.literals_like(&of_before, line.as_bytes(), &mut found);
+                assert_eq!(sorted(&index, &found), sorted(&index, &expected), "{before} {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_with_other_text_differ_in_more_than_numbers() {
+        for (one, other, expected) in [
+            ("", "", true),
+            ("a1", "a22", true),
+            ("1", "", false),
+            ("a1b", "ab", false),
+            ("a1b", "a2c", false),
+            ("a12b3", "a1b33", true),
+            ("12", "345", true),
+            ("a.1", "a1.", false),
+        ] {
+            assert_eq!(differ_in_numbers(one.as_bytes(), other.as_bytes()), expected, "{one} {other}");
+            assert_eq!(differ_in_numbers(other.as_bytes(), one.as_bytes()), expected, "{other} {one}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! line, or for a few joined lines, with a sample of real output. A log is read once, and only lines that contain a literal
 //! of a pattern are matched against it, so the time depends on the size of the log and not on the number of patterns.
 
+mod buckets;
 mod certainty;
 mod clean;
 mod cuda;
