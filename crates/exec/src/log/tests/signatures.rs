@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::buckets::FoundLiteral;
+use super::index::differ_in_numbers;
 use super::*;
 
 #[test]
@@ -123,6 +125,34 @@ fn placeholders_of_all_findings_are_filled() {
         }
     }
     assert!(unfilled.is_empty(), "{}", unfilled.join("\n"));
+}
+
+#[test]
+fn samples_with_other_numbers_have_the_literals_of_a_complete_search() {
+    let all = Signatures::with_samples();
+    // A number that is longer, and one with another digit in each place.
+    let changes: [fn(char) -> String; 2] = [
+        |digit| format!("{digit}7"),
+        |digit| digit.to_digit(10).map_or_else(String::new, |digit| ((digit + 3) % 10).to_string()),
+    ];
+    let lines = all.iter().flat_map(|one| one.sample.lines());
+    for line in lines {
+        for change in changes {
+            let number = |c: char| if c.is_ascii_digit() { change(c) } else { c.to_string() };
+            let other: String = line.chars().map(number).collect();
+            assert!(differ_in_numbers(line.as_bytes(), other.as_bytes()), "{line}");
+            let (mut before, mut found, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+            all.index.literals(line.as_bytes(), &mut before);
+            all.index.literals(other.as_bytes(), &mut expected);
+            all.index.literals_like(&before, other.as_bytes(), &mut found);
+            let numbers = |found: &[FoundLiteral]| {
+                let mut numbers = Vec::new();
+                all.index.numbers(found, &mut numbers);
+                numbers.into_iter().collect::<BTreeSet<_>>()
+            };
+            assert_eq!(numbers(&found), numbers(&expected), "{line}\n{other}");
+        }
+    }
 }
 
 #[test]
