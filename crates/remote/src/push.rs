@@ -50,7 +50,8 @@ pub(crate) fn entry(
     }
     let name = entry::name(&entry.key, entry.place.as_deref());
     uploads::remove_leftovers(host, store).map_err(RemoteError::Disk)?;
-    let lock = host.lock(&uploads::lock_path(store, &name), Wait::No).map_err(RemoteError::Disk)?;
+    let lock =
+        entry::lock_file(host, &uploads::lock_path(store, &name), Wait::No).map_err(RemoteError::Disk)?;
     let Some(_lock) = lock else { return Ok(Err("another process is copying the result".to_owned())) };
     let temporary = Temporary { host, folder: uploads::folder(store, &name) };
     host.create_dir_all(&temporary.folder).map_err(RemoteError::Disk)?;

@@ -158,3 +158,25 @@ fn damaged_state_never_leads_to_a_wrong_build() {
 fn many_kinds_of_damaged_state_never_lead_to_a_wrong_build() {
     mutate(cases(20));
 }
+
+#[test]
+fn links_and_folders_in_place_of_locks_of_the_store_are_replaced() {
+    let Some(sandbox) = project() else { return };
+    set(&sandbox, 1);
+    let replace_locks = || {
+        for (at, lock) in fs::read_dir(sandbox.path("store/v1/locks")).unwrap().enumerate() {
+            let path = lock.unwrap().path();
+            let kind = if at % 2 == 0 { Damage::Link } else { Damage::Folder };
+            damage(&path, kind, &mut Random::new(1));
+        }
+    };
+    run(&sandbox, &["build"]).succeeds();
+    replace_locks();
+    run(&sandbox, &["clean"]).succeeds();
+    run(&sandbox, &["build"]).succeeds();
+    answers(&sandbox, LIBRARY, 1);
+    replace_locks();
+    run(&sandbox, &["cache", "prune", "--all"]).succeeds();
+    run(&sandbox, &["build"]).succeeds();
+    answers(&sandbox, LIBRARY, 1);
+}

@@ -155,11 +155,25 @@ pub fn lock(
     waiting: &dyn Fn(&HostPath),
 ) -> std::io::Result<Option<FileLock>> {
     let path = lock_path(store, key);
-    if let Some(lock) = host.lock(&path, Wait::No)? {
+    if let Some(lock) = lock_file(host, &path, Wait::No)? {
         return Ok(Some(lock));
     }
     waiting(&path);
-    host.lock(&path, Wait::Yes)
+    lock_file(host, &path, Wait::Yes)
+}
+
+/// Locks a lock file of the store. A link or a folder in its place is removed: no process can hold it.
+///
+/// # Errors
+/// The store is not writable, or waiting was interrupted.
+pub fn lock_file(host: &dyn WriteFiles, path: &HostPath, wait: Wait) -> std::io::Result<Option<FileLock>> {
+    match host.lock(path, wait) {
+        Err(_) if host.read_link(path).is_ok() || host.is_dir(path) => {
+            host.remove(path)?;
+            host.lock(path, wait)
+        }
+        locked => locked,
+    }
 }
 
 /// The lock file of a key.

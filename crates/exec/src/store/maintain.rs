@@ -123,7 +123,8 @@ enum Removal {
 fn remove(host: &dyn WriteFiles, store: &Store, item: &StoreItem) -> std::io::Result<Removal> {
     let name = item.folder.file_name().unwrap_or_default();
     let key = name.split('-').next().unwrap_or(name);
-    let Some(_lock) = host.lock(&entry::lock_path(store, key), Wait::No)? else { return Ok(Removal::InUse) };
+    let lock = entry::lock_file(host, &entry::lock_path(store, key), Wait::No)?;
+    let Some(_lock) = lock else { return Ok(Removal::InUse) };
     if !host.exists(&item.folder) {
         return Ok(Removal::Gone);
     }
@@ -192,7 +193,7 @@ fn remove_leftovers(host: &dyn WriteFiles, store: &Store) -> std::io::Result<()>
                 .and_then(|name| name.strip_suffix(".partial").or_else(|| name.strip_suffix(".old")));
             let Some(name_in_use) = name_in_use else { continue };
             let key = name_in_use.split('-').next().unwrap_or(name_in_use);
-            if let Some(_lock) = host.lock(&entry::lock_path(store, key), Wait::No)? {
+            if let Some(_lock) = entry::lock_file(host, &entry::lock_path(store, key), Wait::No)? {
                 host.remove(&all.join(&name))?;
             }
         }

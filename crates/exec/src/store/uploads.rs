@@ -23,7 +23,7 @@ pub fn lock_path(store: &Store, name: &str) -> HostPath {
 /// A folder cannot be removed.
 pub fn remove_leftovers(host: &dyn WriteFiles, store: &Store) -> std::io::Result<()> {
     for name in host.list(&all(store)).unwrap_or_default() {
-        if let Some(_lock) = host.lock(&lock_path(store, &name), Wait::No)? {
+        if let Some(_lock) = entry::lock_file(host, &lock_path(store, &name), Wait::No)? {
             host.remove(&folder(store, &name))?;
         }
     }

@@ -161,7 +161,8 @@ impl Reuse<'_> {
     ) -> std::io::Result<()> {
         let (host, key) = (self.job.host, parts.key());
         // Skips the target if another process is saving the same entry.
-        let Some(_lock) = host.lock(&entry::lock_path(store, &key), gpubuild_host::Wait::No)? else {
+        let Some(_lock) = entry::lock_file(host, &entry::lock_path(store, &key), gpubuild_host::Wait::No)?
+        else {
             return Ok(());
         };
         let folder = objects_path(self.tree).join(&compiled.target);
