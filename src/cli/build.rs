@@ -264,6 +264,9 @@ fn execute(
     context: &CommandContext<'_>,
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     let PlannedBuild { mut project, mut machine, mut plan, selection, catalogue } = planned;
+    if plan.binary.is_some() && !arguments.no_binary {
+        exec::binary::check_cargo(context.host, &project.build_root).map_err(|error| failure(&error))?;
+    }
     let network = arguments.network.network(context.host);
     let find_links = provision::folders(context, &arguments.find_links)?;
     let (archives, mirror) = archive_place(arguments.from.as_deref(), context)?;

@@ -187,3 +187,23 @@ fn ctrl_c_stops_the_build_and_the_next_build_completes_it() {
     project.run(&["build"]).succeeds();
     project.run(&["link"]).succeeds();
 }
+
+#[test]
+#[cfg(unix)]
+fn missing_cargo_is_reported_before_anything_is_built() {
+    let Some(project) = Sandbox::with_library() else { return };
+    let table = project.read("gpubuild.toml") + "[binary]\npackage = \"app\"\n";
+    project.write("gpubuild.toml", &table);
+    project.write("app/Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\n[workspace]\n");
+    project.write("app/src/main.rs", "fn main() {}\n");
+    let build = |more: &[&str]| {
+        let arguments = [&["build", "--backends", "cpu"], more].concat();
+        project
+            .run_with_only(&["cc", "c++", "cmake", "ninja", "ar", "ranlib", "ld", "as"], &arguments)
+            .unwrap()
+    };
+    let ran = build(&[]);
+    ran.fails(1, "build.program-failed").says(&["`cargo`", "https://rustup.rs", "--no-binary"]);
+    assert!(!ran.stderr.contains("configured") && !project.exists(".gpubuild"), "{ran:#?}");
+    build(&["--no-binary"]).succeeds();
+}

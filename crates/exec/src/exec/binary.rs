@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, HostPath, ReadFiles, WriteFiles};
+use gpubuild_host::{Command, HostPath, ReadFiles, RunError, WriteFiles, find_program};
 use gpubuild_plan::artifacts::{Artifact, Manifest};
 use gpubuild_plan::plan::PlannedBinary;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,24 @@ struct BinaryStamp {
 #[must_use]
 pub fn last_built(host: &dyn ReadFiles, root: &HostPath) -> Option<Artifact> {
     store::read_json::<BinaryStamp>(host, &root.join(STAMP)).map(|stamp| stamp.artifact)
+}
+
+/// Checks that cargo is installed, so that a build does not fail after it has compiled everything else. A program that was built
+/// before may need no cargo.
+///
+/// # Errors
+/// [`BuildError::Run`] if it is not found.
+pub fn check_cargo(host: &dyn ReadFiles, root: &HostPath) -> Result<(), BuildError> {
+    let cargo = cargo(host);
+    if last_built(host, root).is_some() || !find_program(host, cargo).is_empty() {
+        return Ok(());
+    }
+    Err(BuildError::Run(RunError::NotFound { program: cargo.to_owned() }))
+}
+
+/// The name or path of cargo, which cargo passes to the programs that it starts.
+fn cargo(host: &dyn ReadFiles) -> &str {
+    host.env().get("CARGO").unwrap_or("cargo")
 }
 
 /// Builds the program and returns its artifact.
@@ -108,8 +126,7 @@ fn run_cargo(
     manifest_path: &HostPath,
     manifest: &Manifest,
 ) -> Result<String, BuildError> {
-    let cargo = job.host.env().get("CARGO").unwrap_or("cargo");
-    let mut command = Command::new(cargo, DEADLINE)
+    let mut command = Command::new(cargo(job.host), DEADLINE)
         .arg("build")
         .args(["--profile", binary.profile.as_str()])
         .args(["--manifest-path", binary.package.join("Cargo.toml").as_str()])
