@@ -161,7 +161,8 @@ impl ReleaseArguments {
         let recorded = self.host.recorded(context)?;
         let host = examined_host(recorded.as_ref(), context);
         let state = self.inspect(context, host)?;
-        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue);
+        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue)
+            .with_hidden_devices(host.env(), state.facts.platform.os);
         let (variant, backend) = self.requested(context.host, &user, &manifest.name)?;
         let devices = if self.devices == DevicesArgument::Any { Devices::Any } else { Devices::All };
         Ok(ReleaseInputs { client, source, manifest, newest, machine, devices, variant, backend })

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::facts::visible::{CUDA_VISIBLE_DEVICES, why_none_visible};
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
-use gpubuild_detect::matrix::{Matrix, Presence, Readiness};
+use gpubuild_detect::id;
+use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Reason};
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::Os;
+use gpubuild_host::{Environment, Os};
 use serde::Serialize;
 
 /// The properties of a machine that variants can require.
@@ -81,7 +83,7 @@ impl ReleaseMachine {
                 let seen = ObservedMachine {
                     hardware: verdict.hardware,
                     run: verdict.run,
-                    reasons: reasons.map(gpubuild_detect::matrix::Reason::line).collect(),
+                    reasons: reasons.map(Reason::line).collect(),
                     driver: verdict.driver.clone(),
                     translates,
                     devices: relevant(real),
@@ -95,6 +97,21 @@ impl ReleaseMachine {
             cpu: facts.cpu.level.clone(),
             backends: backends.collect(),
         }
+    }
+
+    /// Blocks CUDA if `CUDA_VISIBLE_DEVICES` hides all GPUs from programs. An empty variable does not exist on Windows.
+    #[must_use]
+    pub fn with_hidden_devices(mut self, env: &Environment, os: Os) -> Self {
+        let value = env.get_raw(CUDA_VISIBLE_DEVICES).filter(|value| os != Os::Windows || !value.is_empty());
+        if let Some(why) = value.and_then(why_none_visible)
+            && let Some(cuda) = self.backends.get_mut(&Backend::Cuda)
+            && cuda.run != Readiness::Blocked
+        {
+            let text = format!("`{CUDA_VISIBLE_DEVICES}` {why}: CUDA programs see no GPU");
+            cuda.run = Readiness::Blocked;
+            cuda.reasons.insert(0, Reason::new(id!("nv.device-hidden"), text).line());
+        }
+        self
     }
 }
 

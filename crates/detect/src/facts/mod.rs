@@ -14,6 +14,7 @@ pub mod overrides;
 mod recording_tests;
 pub mod systems;
 pub mod variables;
+pub mod visible;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{InspectHost, Os, Platform, ReadFiles};

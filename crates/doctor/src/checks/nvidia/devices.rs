@@ -2,6 +2,7 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::facts::visible::{CUDA_VISIBLE_DEVICES, why_none_visible};
 use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
@@ -69,10 +70,8 @@ pub(super) fn hidden(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     NvidiaView::new(case).and_then(|view| hidden_draft(&view)).into_iter().collect()
 }
 
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-
 fn hidden_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
-    let value = view.case.env.get_raw(VISIBLE)?;
+    let value = view.case.env.get_raw(CUDA_VISIBLE_DEVICES)?;
     // An empty variable does not exist on Windows.
     if value.is_empty() && view.case.facts.platform.os == Os::Windows {
         return None;
@@ -92,10 +91,10 @@ fn hidden_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
         why_none(value, &known).or_else(|| proven.then(|| "names a GPU that does not exist".to_owned()))?;
     let mut draft = view
         .draft(id!("nv.device-hidden"))
-        .value("variable", VISIBLE)
+        .value("variable", CUDA_VISIBLE_DEVICES)
         .value("value", value)
         .value("why", why)
-        .evidence(Evidence::env(VISIBLE, value));
+        .evidence(Evidence::env(CUDA_VISIBLE_DEVICES, value));
     let is_requested = view.case.asked.is_some_and(|asked| asked.contains(&Backend::Cuda));
     if let Some(cuda_error) = view.cuda_error() {
         draft = draft.evidence(cuda_error.evidence);
@@ -125,15 +124,14 @@ fn count(view: &NvidiaView<'_>) -> Option<usize> {
     Some(view.gpus.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).count())
 }
 
-/// Why a value hides all GPUs; `None` if it does not. CUDA uses the entries before the first invalid one.
+/// Why a value hides all GPUs of this machine; `None` if it does not.
 fn why_none(value: &str, known: &KnownDevice) -> Option<String> {
-    let first = value.split(',').next().unwrap_or_default().trim();
-    if value.trim().is_empty() {
-        return Some("is empty".to_owned());
+    if let Some(why) = why_none_visible(value) {
+        return Some(why);
     }
-    if let Ok(number) = first.parse::<i64>() {
+    let first = value.split(',').next().unwrap_or_default().trim();
+    if let Ok(number) = first.parse::<u64>() {
         return match known.count {
-            _ if number < 0 => Some(format!("is `{first}`")),
             Some(count) if usize::try_from(number).is_ok_and(|number| number >= count) => {
                 let gpus = if count == 1 { "is one GPU".to_owned() } else { format!("are {count} GPUs") };
                 Some(format!("begins with number {number}, and there {gpus}, numbered from 0"))
@@ -145,12 +143,9 @@ fn why_none(value: &str, known: &KnownDevice) -> Option<String> {
     if upper.starts_with("MIG-") {
         return None;
     }
-    if upper.starts_with("GPU-") {
-        let uuids = known.uuids.as_ref()?;
-        let matches = uuids.iter().any(|uuid| uuid.to_uppercase().starts_with(&upper));
-        return (!matches).then(|| format!("names `{first}`, and no GPU has this id"));
-    }
-    Some(format!("is `{first}`, which is not a GPU"))
+    let uuids = known.uuids.as_ref()?;
+    let matches = uuids.iter().any(|uuid| uuid.to_uppercase().starts_with(&upper));
+    (!matches).then(|| format!("names `{first}`, and no GPU has this id"))
 }
 
 /// CUDA rejects a list that names a GPU twice.
