@@ -15,6 +15,7 @@ mod recording_tests;
 pub mod systems;
 pub mod variables;
 pub mod visible;
+pub mod windows_sdk;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{InspectHost, Os, Platform, ReadFiles};
@@ -55,6 +56,7 @@ pub fn gather(host: &dyn InspectHost) -> Facts {
         overrides: overrides::gather(host.env()),
         variables: variables::probe(host),
         system: systems::probe(host),
+        windows_sdk: windows_sdk::probe(host),
         is_root: host.identity().uid == Some(0),
     };
     overrides::apply(&mut facts);
@@ -108,6 +110,8 @@ pub struct Facts {
     pub variables: Vec<variables::WrongVariable>,
     /// The system, if it is an image or declared by a configuration.
     pub system: Option<&'static systems::ImageSystem>,
+    /// The newest Windows SDK.
+    pub windows_sdk: Option<Fact<windows_sdk::WindowsSdk>>,
     /// Whether the user is root and does not need `sudo`.
     pub is_root: bool,
 }

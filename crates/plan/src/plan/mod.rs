@@ -14,6 +14,7 @@ pub mod launchers;
 pub mod libclang;
 pub mod linkage;
 pub mod make;
+mod msvc;
 pub mod options;
 pub mod provision;
 pub mod request;

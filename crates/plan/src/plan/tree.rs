@@ -14,7 +14,7 @@ use super::archs::{self, ArchPlan, ArchSelection};
 use super::entries::{CacheEntries, entries};
 use super::groups::TreePart;
 use super::make::{BuildKit, HostCompiler, PlanInputs, Remarks, is_self_contained};
-use super::{Jobs, PlannedTree, Shim, linkage};
+use super::{Jobs, PlannedTree, Shim, linkage, msvc};
 use crate::project::profile::ShimRow;
 use crate::project::{BuiltWith, Linkage};
 use crate::target::HOST_COMPILER_VARIABLES;
@@ -65,6 +65,8 @@ fn tree(
     let requirement = part.requirement.as_deref();
     let mut entries = entries(inputs, part, extra);
     let mut cache = common(inputs);
+    let (of_msvc, in_prompt) = msvc::settings(inputs);
+    cache.extend(of_msvc);
     cache.extend(linkage::entries(inputs, part));
     let mut prefixes: Vec<String> = entries.cache.get(PREFIX_PATH).cloned().into_iter().collect();
     for backend in backends {
@@ -74,6 +76,7 @@ fn tree(
         cache.extend(settings);
     }
     let (located, mut env) = built_with(inputs, backends, requirement)?;
+    env.extend(in_prompt);
     entries.may_be_unknown.extend(located.keys().cloned());
     cache.extend(located);
     // PyTorch reads the architectures of ROCm from a variable only.
@@ -122,7 +125,7 @@ fn common(inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
     if let Some(ninja) = &inputs.tools.ninja {
         cache.insert("CMAKE_MAKE_PROGRAM".to_owned(), ninja.forward_slashes());
     }
-    // CMake itself finds Apple's and Microsoft's compilers, through xcrun and the developer prompt.
+    // CMake itself finds Apple's compilers through xcrun, and Microsoft's in a developer prompt.
     if inputs.facts.platform.os == Os::Linux
         && inputs.env.get("CC").is_none()
         && inputs.env.get("CXX").is_none()
