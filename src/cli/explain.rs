@@ -52,12 +52,16 @@ pub fn run(arguments: &ExplainArguments, context: &CommandContext<'_>) -> Result
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     machine::check_overrides(host)?;
     let state = machine::inspect(host, arguments.host.catalogue(context)?);
+    let mut packages = gpubuild_doctor::signs::packages::observe(host, &state.facts);
+    // The page says how to install a toolkit, also on a machine that has it.
+    packages.installed.clear();
     let machine = ExplainedMachine {
         facts: &state.facts,
         inventory: &state.inventory,
         catalogue: &state.catalogue,
         matrix: &state.matrix,
         env: host.env(),
+        packages: &packages,
     };
     let Some(document) = BackendDocument::new(&state.catalogue, backend, machine) else {
         return Err(Failure::usage(

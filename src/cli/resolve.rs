@@ -71,7 +71,8 @@ fn python(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<
     let choices = choose(&state.facts, &state.inventory, &state.catalogue, &state.matrix, &Probes::new());
     let mut document = packages::PackagesReport::new(choices);
     if arguments.properties {
-        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue);
+        let machine = ReleaseMachine::of(&state.facts, &state.matrix, &state.catalogue)
+            .with_hidden_devices(host.env(), state.facts.platform.os);
         document.variant_properties = properties(&machine, &state.catalogue);
     }
     if let Some(products) = &arguments.install {
@@ -85,6 +86,8 @@ fn python(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<
     } else {
         let paint = |tone, text: &str| context.printer.paint(role(tone), text);
         context.printer.print(&packages::text(&document, &paint))?;
+        // Distributions do not let pip install into their own Python (PEP 668).
+        context.printer.hint("`--install` installs them into a virtual environment");
     }
     Ok(Exit::Done)
 }

@@ -6,9 +6,10 @@ use gpubuild_core::backend::Backend;
 use gpubuild_detect::diagnostic::ErrorEntry;
 use gpubuild_detect::facts::{Facts, Vendor};
 use gpubuild_detect::finding::{Affects, FindingEntry, catalogue::FindingFamily};
-use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Verdict, for_distribution};
+use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Verdict, driver_command, toolkit_commands};
 use gpubuild_detect::toolkit::description::{Description, Root, ToolkitAbout, is_on};
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
+use gpubuild_doctor::signs::packages::{PackageSigns, available};
 use gpubuild_host::Environment;
 use serde::Serialize;
 
@@ -65,6 +66,8 @@ pub struct ExplainedMachine<'a> {
     pub matrix: &'a Matrix,
     /// The environment.
     pub env: &'a Environment,
+    /// Packages that are installed, or that this release of the distribution does not have.
+    pub packages: &'a PackageSigns,
 }
 
 /// The description that explains a backend: that of its SDK, or for `cpu` the first host compiler with an explanation.
@@ -219,9 +222,10 @@ impl ExplainPage<'_> {
 
     fn install(&self) -> Vec<String> {
         let facts = self.machine.facts;
-        let tables = [&self.description.install_driver, &self.description.install];
-        let mut steps: Vec<String> =
-            tables.into_iter().filter_map(|table| for_distribution(facts, table).cloned()).collect();
+        let driver = driver_command(facts, self.description);
+        let mut steps = available(&Vec::from_iter(driver), self.machine.packages);
+        // Together: packages of a repository that the first command adds are not those of the distribution.
+        steps.extend(available(&toolkit_commands(facts, self.description), self.machine.packages));
         let machine = gpubuild_plan::offer::OfferMachine {
             facts,
             inventory: self.machine.inventory,

@@ -135,7 +135,8 @@ fn explain_covers_backends_and_ids_and_suggests_near_names() {
     for backend in ["cpu", "rocm", "hip", "vulkan", "metal", "sycl", "opencl"] {
         let text = sandbox.run(&["explain", backend, "--host", &host]);
         assert_eq!(text.exit, Some(0), "{text:#?}");
-        let short = |line: &str| line.chars().count() <= 100 || line.starts_with("  install ");
+        let is_command = |line: &str| line.contains("sudo ") || line.starts_with("  install ");
+        let short = |line: &str| line.chars().count() <= 100 || is_command(line);
         assert!(text.stdout.lines().all(short), "{}", text.stdout);
     }
     let finding = sandbox.run(&["explain", "cpu.compiler-missing"]);
@@ -256,4 +257,31 @@ fn html_report_includes_findings_timings_and_bench_plot() {
     assert_eq!(ran.exit, Some(2));
     assert!(ran.stderr.contains("report.unreadable") && ran.stderr.contains("gone.svg"), "{}", ran.stderr);
     assert_eq!(sandbox.run(&["report", "--html"]).exit, Some(2));
+}
+
+#[test]
+fn explain_lists_commands_that_work_here() {
+    let sandbox = Sandbox::new();
+    let install = |backend: &str, system: &str, uid: u32| -> Vec<String> {
+        let text = format!(
+            "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[env]\nPATH = \"/usr/bin\"\n\
+             [process]\nuid = {uid}\n[[file]]\npath = \"/etc/os-release\"\ntext = '''\n{system}'''\n"
+        );
+        sandbox.write("host.toml", &text);
+        let document = sandbox.run(&["explain", backend, "--json", "--host", "host.toml"]).json();
+        let steps = document["install"].as_array().unwrap();
+        steps.iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+    };
+    let debian = "ID=debian\nVERSION_ID=\"12\"\n";
+    // The compiler is in Intel's repository, and Debian 12 has no package of the GPU's Level Zero driver.
+    let steps = install("sycl", debian, 1000);
+    assert_eq!(steps.len(), 4, "{steps:#?}");
+    assert!(steps[1].contains("oneapi.gpg") && steps[3].starts_with("sudo apt update && "), "{steps:#?}");
+    assert!(!steps[0].contains("libze-intel-gpu1"), "{steps:#?}");
+    for backend in ["cpu", "cuda", "vulkan", "sycl", "opencl", "rocm"] {
+        let steps = install(backend, debian, 0);
+        assert!(!steps.is_empty() && !steps.iter().any(|step| step.contains("sudo")), "{steps:#?}");
+    }
+    let steps = install("vulkan", "ID=fedora\nVERSION_ID=42\nVARIANT_ID=silverblue\n", 1000);
+    assert!(!steps.iter().any(|step| step.starts_with("sudo dnf")), "{steps:#?}");
 }

@@ -370,3 +370,21 @@ fn signed_manifest_is_trusted_and_older_serial_is_rejected() {
     publish(&pair, &text);
     refused(&run(&key, &[]), "manifest.older", 1);
 }
+
+#[test]
+fn cuda_is_not_selected_if_a_variable_hides_all_gpus() {
+    let text = read(Path::new(&recorded("ubuntu-22.04-h200")));
+    let with = |value: &str| text.replace("[env]\n", &format!("[env]\nCUDA_VISIBLE_DEVICES = '{value}'\n"));
+    let (sandbox, release) = (Sandbox::new(), release());
+    let release = release.to_str().unwrap();
+    for (value, is_hidden) in [("", true), ("-1", true), ("none", true), ("0", false), ("1", false)] {
+        sandbox.write("host.toml", &with(value));
+        let ran = sandbox.run(&["resolve", "--manifest", release, "--host", "host.toml", "--explain"]);
+        assert_eq!(ran.succeeds().stdout.starts_with("cuda"), !is_hidden, "`{value}`: {ran:#?}");
+        let reason = "CUDA programs see no GPU [nv.device-hidden]";
+        assert_eq!(ran.stderr.contains(reason), is_hidden, "`{value}`: {ran:#?}");
+        let properties =
+            sandbox.run(&["resolve", "--python", "--properties", "--json", "--host", "host.toml"]);
+        assert_eq!(properties.succeeds().stdout.contains("nvidia :: "), !is_hidden, "`{value}`");
+    }
+}

@@ -254,7 +254,7 @@ impl Diagnostic for SourceError {
             Self::Hash { .. } => {
                 "nothing was unpacked: check where the file comes from; if the publisher replaced it, verify it and change the hash"
             }
-            Self::NoGit { .. } => "install git (Debian, Ubuntu: `sudo apt install git`)",
+            Self::NoGit { .. } => "install git (Debian, Ubuntu: `git`)",
             Self::Git { .. } => "check the URL, the network, and that git can read the repository",
             Self::GitSlow { .. } => {
                 "run the same command later, or set GPUBUILD_HTTP_TIMEOUT to more than 30 seconds for a server that needs long to prepare the commit"

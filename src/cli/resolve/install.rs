@@ -1,7 +1,7 @@
 //! `gpubuild resolve --python --install`: installs the selected Python packages into a virtual environment.
 
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::matrix::install_command;
 use gpubuild_detect::toolkit::InstalledTools;
 use gpubuild_doctor::packages::{Advice, PackageChoice};
 use gpubuild_exec::python::Network;
@@ -133,6 +133,7 @@ fn environment(
     if let Some(environment) = adopt(context.host, folder, &table.python)? {
         return Ok(environment);
     }
-    let install = for_distribution(&machine.facts, &table.environment).map(String::as_str);
+    let install = install_command(&machine.facts, &table.environment);
+    let install = install.as_deref();
     VenvCreator { host: context.host, tools, python: None, network, install }.create(folder, &table.python)
 }

@@ -3,7 +3,7 @@
 use gpubuild_core::shell::word;
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::matrix::install_command;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::WheelAccess;
@@ -202,7 +202,7 @@ fn with_command(error: ProvisionError, machine: &MachineState) -> ProvisionError
     match error {
         ProvisionError::NotInWheels { toolkit, why, .. } => {
             let description = machine.catalogue.get(&toolkit);
-            let command = description.and_then(|one| for_distribution(&machine.facts, &one.install)).cloned();
+            let command = description.and_then(|one| install_command(&machine.facts, &one.install));
             ProvisionError::NotInWheels { toolkit, why, command }
         }
         other => other,

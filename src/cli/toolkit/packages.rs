@@ -1,6 +1,6 @@
 //! `gpubuild toolkit install` with the packages of the distribution.
 
-use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::matrix::install_command;
 use gpubuild_exec::exec::BuildEvent;
 use gpubuild_host::Host;
 use gpubuild_plan::wheels::TargetWheels;
@@ -58,7 +58,7 @@ fn with_command(error: ProvisionError, toolkit: &str, machine: &MachineState) ->
     match error {
         ProvisionError::Packages(PackageError::NotHere(mut objection)) if objection.hint.is_none() => {
             let description = machine.catalogue.get(toolkit);
-            let command = description.and_then(|one| for_distribution(&machine.facts, &one.install));
+            let command = description.and_then(|one| install_command(&machine.facts, &one.install));
             objection.hint = Some(match command {
                 Some(command) => format!("run `{command}`"),
                 None => "build in a container of one of these distributions".to_owned(),

@@ -9,7 +9,7 @@ use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Finding, FindingDraft, Severity};
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::matrix::install_command;
 use gpubuild_exec::event::Sink;
 use gpubuild_exec::exec::{InstalledTools, binary};
 use gpubuild_exec::python::Network;
@@ -175,6 +175,7 @@ impl<'t> VenvWork<'_, 't> {
     }
 
     fn provide(&self, choice: Option<&VenvChoice<'t>>) -> Result<Provided<'t>, Failure> {
+        let install = install_command(&self.machine.facts, &self.table.environment);
         let record = record(self.context, self.project, &self.folder);
         let provided = provide(&ProvideJob {
             host: self.context.host,
@@ -187,7 +188,7 @@ impl<'t> VenvWork<'_, 't> {
             network: self.request.network,
             find_links: &self.request.find_links,
             mode: self.request.mode,
-            install: for_distribution(&self.machine.facts, &self.table.environment).map(String::as_str),
+            install: install.as_deref(),
             previous: record.as_ref(),
             sink: self.sink,
         });

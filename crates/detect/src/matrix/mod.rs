@@ -19,7 +19,7 @@ use crate::toolkit::{Catalogue, Installation, Inventory};
 pub use probes::Probes;
 use reasons::RuleInput;
 pub(crate) use reasons::driver_commands;
-pub use reasons::for_distribution;
+pub use reasons::{driver_command, for_distribution, install_command, toolkit_commands};
 pub use run::is_compatibility;
 pub use variables::is_of_architectures;
 

@@ -53,6 +53,7 @@ impl RuleInput<'_> {
         let text =
             texts.and_then(|texts| fill(&texts.text)).unwrap_or_else(|| format!("{}: {id}", about.name));
         let hint = texts.and_then(|texts| fill(texts.hint.as_deref()?));
+        let hint = hint.map(|hint| as_user(self.facts, hint));
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         Reason { id, text, hint, values, about: Some(about.id.clone()) }
     }
@@ -78,13 +79,8 @@ impl RuleInput<'_> {
         DiagnosticId::find(&format!("{}.{problem}", about.family)).unwrap_or(general)
     }
 
-    /// The command in the way of a system that is an image, or its advice if it has no equivalent; without `sudo` for root.
     pub(super) fn on_system(&self, command: String, build: bool) -> String {
-        let Some(system) = self.facts.system.filter(|_| !self.in_container()) else {
-            return if self.facts.is_root { command.replace("sudo ", "") } else { command };
-        };
-        let translated = system.translate(&[command], build);
-        if translated.omitted { system.advice.clone() } else { translated.commands.join(" && ") }
+        on_system(self.facts, command, build)
     }
 
     /// Selects the entry of an install table for this distribution.
@@ -93,6 +89,45 @@ impl RuleInput<'_> {
         table: &std::collections::BTreeMap<String, String>,
     ) -> Option<String> {
         for_distribution(self.facts, table).cloned()
+    }
+}
+
+/// The command in the way of a system that is an image, or its advice if it has no equivalent; without `sudo` for root.
+fn on_system(facts: &Facts, command: String, build: bool) -> String {
+    let Some(system) = facts.system.filter(|_| facts.container.is_none()) else {
+        return as_user(facts, command);
+    };
+    let translated = system.translate(&[command], build);
+    if translated.omitted { system.advice.clone() } else { as_user(facts, translated.commands.join(" && ")) }
+}
+
+/// Removes `sudo` for root, who rarely has it in a container. Commands for outside of the container keep it.
+fn as_user(facts: &Facts, text: String) -> String {
+    if facts.is_root && !text.contains("on the host") { text.replace("sudo ", "") } else { text }
+}
+
+/// The command of an install table for this system and user.
+#[must_use]
+pub fn install_command(facts: &Facts, table: &std::collections::BTreeMap<String, String>) -> Option<String> {
+    for_distribution(facts, table).map(|command| on_system(facts, command.clone(), true))
+}
+
+/// The command that installs a backend's driver, for this system and user.
+#[must_use]
+pub fn driver_command(facts: &Facts, about: &Description) -> Option<String> {
+    let command = for_distribution(facts, driver_commands(facts, about))?;
+    Some(on_system(facts, command.clone(), false))
+}
+
+/// The commands that install a toolkit on this system: those of the finding that it is missing, which also add a vendor's repository,
+/// else that of its description.
+#[must_use]
+pub fn toolkit_commands(facts: &Facts, about: &Description) -> Vec<String> {
+    let entry = Findings::shared().get(&format!("{}.toolkit.missing", about.family));
+    let commands = entry.and_then(|entry| for_distribution(facts, &entry.commands));
+    match commands.filter(|commands| !commands.is_empty() && !commands.iter().any(|one| one.contains('{'))) {
+        Some(commands) => commands.iter().map(|command| on_system(facts, command.clone(), true)).collect(),
+        None => install_command(facts, &about.install).into_iter().collect(),
     }
 }
 

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use gpubuild_detect::facts::Facts;
 use gpubuild_detect::matrix::for_distribution;
-use gpubuild_host::{Os, glob};
+use gpubuild_host::{Os, ReadFiles, glob};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
@@ -76,7 +77,12 @@ pub struct PackageSigns {
 }
 
 pub(super) fn gather(context: &SignContext<'_>) -> PackageSigns {
-    let (host, facts) = (context.host, context.facts);
+    observe(context.host, context.facts)
+}
+
+/// Looks for the packages on a machine.
+#[must_use]
+pub fn observe(host: &dyn ReadFiles, facts: &Facts) -> PackageSigns {
     let mut signs = PackageSigns::default();
     let Some(distro) = facts.distro.as_ref().filter(|_| facts.platform.os == Os::Linux) else { return signs };
     signs.release = distro.value.label();
@@ -93,6 +99,12 @@ pub(super) fn gather(context: &SignContext<'_>) -> PackageSigns {
         }
     }
     signs
+}
+
+/// The commands without packages that are installed or do not exist. Commands without packages are omitted.
+#[must_use]
+pub fn available(commands: &[String], signs: &PackageSigns) -> Vec<String> {
+    without_needless(commands, signs).0
 }
 
 /// The commands without packages that are installed or do not exist, and the names of the latter. Commands without packages are

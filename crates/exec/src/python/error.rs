@@ -90,7 +90,7 @@ impl Diagnostic for PipInstallError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoPython { .. } => "install uv, or Python with pip",
-            Self::NoPip { .. } => "install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv",
+            Self::NoPip { .. } => "install pip (Debian, Ubuntu: `python3-pip`) or uv",
             Self::Offline { .. } => {
                 "run the command once without `--offline`, or pass a folder with the wheels in `--find-links`"
             }
@@ -249,7 +249,7 @@ impl Diagnostic for WheelFetchError {
                 "run `gpubuild fetch --tool {tool}`, which downloads it without them; or install uv, or Python with pip; or {instead}"
             )),
             Self::NoPip { tool, .. } => Some(format!(
-                "run `gpubuild fetch --tool {tool}`, which downloads it without pip; or install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv"
+                "run `gpubuild fetch --tool {tool}`, which downloads it without pip; or install pip (Debian, Ubuntu: `python3-pip`) or uv"
             )),
             Self::Install { instead, .. } => {
                 Some(format!("check pip's index and proxy settings, or {instead}"))

@@ -7,7 +7,7 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::{Reason, for_distribution};
+use gpubuild_detect::matrix::{Reason, install_command};
 use gpubuild_detect::toolkit::description::{ArchRow, WheelName};
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use gpubuild_host::Platform;
@@ -57,7 +57,7 @@ pub fn kits_of_project(
         if usable.is_empty() {
             kits.remove(backend);
             let reason = Reason {
-                hint: for_distribution(facts, &description.install).cloned(),
+                hint: install_command(facts, &description.install),
                 ..Reason::new(
                     id!("plan.toolkit-missing"),
                     format!(

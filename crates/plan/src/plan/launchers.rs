@@ -9,7 +9,7 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::matrix::install_command;
 use gpubuild_detect::toolkit::description::LauncherDescription;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Environment, HostPath};
@@ -148,7 +148,7 @@ pub fn launchers(
                 files.find_map(|(file, name)| assigned(&read(file)?, name))
             }),
             description: LauncherDescription::clone(table),
-            install: for_distribution(facts, &description.install).cloned(),
+            install: install_command(facts, &description.install),
         })
     };
     known.iter().filter_map(launcher).collect()
