@@ -1,17 +1,23 @@
 //! `gpubuild new`: creates a project from a template.
 
+use std::time::Duration;
+
 use gpubuild_core::shell;
 use gpubuild_exec::python::Network;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::{FileLock, HostPath, Wait};
 use gpubuild_plan::plan::request::BackendSelection;
-use gpubuild_sources::LockPolicy;
+use gpubuild_release::fetch::{Client, PlainHttp};
+use gpubuild_sources::{LockPolicy, has_crate};
 
 use super::{CommandContext, Exit, Failure, absolute, sources, tools};
 use crate::new::{
     CrateDependency, NewError, PlacedProject, RenderRequest, name, place, template, templates, workspace,
 };
 use crate::report::new::{self as report, WrittenReport};
+
+/// How long the registry of crates may take to answer.
+const REGISTRY_WAIT: Duration = Duration::from_secs(3);
 
 /// Arguments of `new`.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -79,6 +85,7 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
         drop(lock);
         let done = fetch(arguments, context, &project);
         print_summary(arguments, context, &project, done);
+        warn_of_missing_crates(arguments, context, &project);
     }
     if arguments.json {
         context.printer.json(&report::NewReport::new(&project, written))?;
@@ -170,4 +177,23 @@ fn print_summary(
     let folder = arguments.path.as_deref().filter(|path| *path != ".");
     let folder = folder.and_then(|folder| shell::quote(context.host.platform().os, folder));
     context.printer.status(&report::next(project, folder.as_deref(), done));
+}
+
+/// Warns if the registry lacks gpubuild's crates that the project needs. If it cannot be read, cargo reports that.
+fn warn_of_missing_crates(arguments: &NewArguments, context: &CommandContext<'_>, project: &PlacedProject) {
+    let network = if arguments.offline { Network::Offline } else { Network::from_env(context.host.env()) };
+    if arguments.gpubuild_path.is_some() || network == Network::Offline {
+        return;
+    }
+    let Some((name, requirement)) = project.published_crate() else { return };
+    let printer = context.printer;
+    let client =
+        Client::new(context.host, network, PlainHttp::Loopback, Box::new(|text| printer.warning(text)))
+            .impatient(REGISTRY_WAIT);
+    if let Ok(false) = has_crate((context.host, &client), &project.root, &name, &requirement) {
+        printer.warning(&format!(
+            "the project cannot be built yet: the registry has no crate `{name}` {requirement}"
+        ));
+        printer.hint("pass the folder of a checkout of gpubuild with `--gpubuild-path`");
+    }
 }

@@ -30,6 +30,19 @@ pub struct PlacedProject {
     pub commands: Vec<TemplateCommand>,
 }
 
+impl PlacedProject {
+    /// The name and the version requirement of a crate of gpubuild that the project takes from the registry.
+    #[must_use]
+    pub fn published_crate(&self) -> Option<(String, String)> {
+        let cargo = self.files.iter().filter(|file| file.path.ends_with("Cargo.toml"));
+        cargo.flat_map(|file| file.text.lines()).find_map(|line| {
+            let (name, version) = line.split_once(" = ")?;
+            let version = version.trim().strip_prefix('"')?.strip_suffix('"')?;
+            name.starts_with("gpubuild-").then(|| (name.to_owned(), version.to_owned()))
+        })
+    }
+}
+
 /// A change of a file, or a new configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {

@@ -153,3 +153,21 @@ fn source_distribution_is_found_in_both_forms_of_an_index() {
         project.run(&["fetch"]).fails(1, "source.package-unknown").says("no Python package `other`");
     }
 }
+
+#[test]
+fn new_says_that_the_registry_lacks_the_crates_of_gpubuild() {
+    let (content, _server, project) = registry(SOURCE);
+    let warns = |name: &str, more: &[&str]| {
+        let made = project.run(&[&["new", name, "--template", "own-kernels"], more].concat()).succeeds();
+        made.stderr.contains("the registry has no crate `gpubuild-build`")
+    };
+    assert!(warns("one", &[]));
+    assert!(!warns("two", &["--offline"]) && !warns("three", &["--dry-run"]));
+    assert!(!warns("four", &["--gpubuild-path", env!("CARGO_MANIFEST_DIR")]));
+    let listed = line(env!("CARGO_PKG_VERSION"), b"").replace("adder-sys", "gpubuild-build");
+    content.lock().unwrap().push(("index/gp/ub/gpubuild-build".to_owned(), listed.into_bytes()));
+    assert!(!warns("five", &[]));
+    // cargo reports a registry that cannot be reached.
+    project.replace_crates_io("http://127.0.0.1:9/");
+    assert!(!warns("six", &[]));
+}

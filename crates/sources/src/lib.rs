@@ -123,6 +123,19 @@ pub fn ensure(request: &SourceRequest<'_>) -> Result<ReadySource, SourceError> {
     Ok(ReadySource { locked, folder, state, before, is_lock_new })
 }
 
+/// Whether the registry that cargo uses for a folder has a version of a crate that a requirement allows.
+///
+/// # Errors
+/// The registry cannot be read.
+pub fn has_crate(
+    (host, client): (&dyn Host, &Client<'_>),
+    folder: &HostPath,
+    name: &str,
+    requirement: &str,
+) -> Result<bool, SourceError> {
+    registry::has((host, client), folder, name, requirement)
+}
+
 /// The newest version that the origin allows, with its hash.
 fn resolve(request: &SourceRequest<'_>) -> Result<LockedSource, SourceError> {
     let origin = &request.source.origin;

@@ -1,10 +1,11 @@
 //! The sparse index of a crate registry: which versions exist, their hashes, and where their archives are.
 
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::project::source::SourceOrigin;
 use gpubuild_plan::project::source::lock::LockedSource;
 use gpubuild_release::auth::CredentialScope;
-use gpubuild_release::fetch::FetchTarget;
+use gpubuild_release::fetch::{Client, FetchTarget};
 use gpubuild_release::manifest::is_sha256;
 use gpubuild_release::url::Url;
 use semver::{Version, VersionReq};
@@ -44,10 +45,8 @@ pub(crate) fn resolve(
 ) -> Result<LockedSource, SourceError> {
     let base = cargo_config::index(request.host, request.root)?;
     (request.progress)(&format!("looking up crate {name}"));
-    let text = document(request, &base, &index_path(name))?.ok_or_else(|| SourceError::UnknownPackage {
-        kind: "crate",
-        name: name.to_owned(),
-        registry: base.clone(),
+    let text = document(request.client, &base, &index_path(name))?.ok_or_else(|| {
+        SourceError::UnknownPackage { kind: "crate", name: name.to_owned(), registry: base.clone() }
     })?;
     if !is_index(&text) {
         let why = format!("its file for the crate `{name}` has no line that is a JSON object");
@@ -71,7 +70,8 @@ pub(crate) fn resolve(
 pub(crate) fn archive_url(request: &SourceRequest<'_>, locked: &LockedSource) -> Result<Url, SourceError> {
     let base = cargo_config::index(request.host, request.root)?;
     let invalid = |why: &str| SourceError::Index { url: base.clone(), why: why.to_owned() };
-    let text = document(request, &base, "config.json")?.ok_or_else(|| invalid("it has no `config.json`"))?;
+    let text =
+        document(request.client, &base, "config.json")?.ok_or_else(|| invalid("it has no `config.json`"))?;
     let config: RegistryConfig =
         serde_json::from_str(&text).map_err(|error| invalid(&format!("`config.json`: {error}")))?;
     if config.auth_required {
@@ -86,10 +86,26 @@ pub(crate) fn archive_url(request: &SourceRequest<'_>, locked: &LockedSource) ->
     Ok(Url::parse(&archive_address(&config.dl, name, version, sha256))?)
 }
 
-fn document(request: &SourceRequest<'_>, base: &str, path: &str) -> Result<Option<String>, SourceError> {
+/// Whether the registry has a version of a crate that matches.
+pub(crate) fn has(
+    (host, client): (&dyn Host, &Client<'_>),
+    root: &HostPath,
+    name: &str,
+    requirement: &str,
+) -> Result<bool, SourceError> {
+    let base = cargo_config::index(host, root)?;
+    let Some(text) = document(client, &base, &index_path(name))? else { return Ok(false) };
+    if !is_index(&text) {
+        let why = format!("its file for the crate `{name}` has no line that is a JSON object");
+        return Err(SourceError::Index { url: base, why });
+    }
+    Ok(choose(&versions(&text), requirement).is_some())
+}
+
+fn document(client: &Client<'_>, base: &str, path: &str) -> Result<Option<String>, SourceError> {
     let url = Url::parse(&format!("{base}{path}"))?;
     let target = FetchTarget { url: &url, scope: CredentialScope::Server };
-    let bytes = request.client.document(target, None, LARGEST)?;
+    let bytes = client.document(target, None, LARGEST)?;
     bytes
         .map(|bytes| {
             String::from_utf8(bytes)
