@@ -456,3 +456,21 @@ fn shadowing_header_is_a_store_miss() {
     assert_eq!(compiled(&two, "cpu"), ["s.c.o"]);
     assert_eq!(link(&two, "cpu", &["libs.a"]), 2);
 }
+
+#[test]
+fn variables_of_nvcc_count_only_where_it_may_run() {
+    let Some(project) = project(SMALL) else { return };
+    let variables = [("CFLAGS", "-g"), ("CUDAFLAGS", "-lineinfo"), ("NVCC_APPEND_FLAGS", "--threads=1")];
+    let env = gpubuild_host::Environment::new(gpubuild_host::Os::Linux, variables);
+    for (backends, options, count) in [
+        (vec![Backend::Cpu], vec![("S_CUDA", "OFF")], 1),
+        (vec![Backend::Cpu], vec![("S_CUDA", "ON")], 3),
+        // Without such an option, the project may use CUDA.
+        (vec![Backend::Cpu], vec![], 3),
+        (vec![Backend::Cpu, Backend::Cuda], vec![("S_CUDA", "OFF")], 3),
+    ] {
+        let tree = project.tree(&backends, &["s"], &options);
+        let found = gpubuild_exec::store::variables::tree_variables(&env, &tree);
+        assert_eq!(found.len(), count, "{backends:?} {options:?} {found:?}");
+    }
+}

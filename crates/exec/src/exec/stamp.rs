@@ -10,7 +10,7 @@ use super::changed;
 use crate::cmake::file_api::FileApiReply;
 use crate::store::files::{self, FileSnapshot};
 use crate::store::sha256;
-use crate::store::variables::build_variables;
+use crate::store::variables::tree_variables;
 
 /// Version of the format. A stamp with another version is ignored.
 const SCHEMA: u32 = 3;
@@ -133,7 +133,7 @@ pub fn key(tree: &PlannedTree, env: &Environment) -> String {
         choices: &tree.choices,
         shims: tree.shims.iter().map(|shim| shim.text.as_str()).collect(),
         plan_env: &tree.env,
-        host_env: build_variables(env),
+        host_env: tree_variables(env, tree),
         version: env!("CARGO_PKG_VERSION"),
     };
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
@@ -206,6 +206,7 @@ pub fn parse_deps(text: &str, build: &HostPath) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::variables::build_variables;
     use gpubuild_host::PathRules;
 
     #[test]

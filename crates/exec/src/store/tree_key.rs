@@ -8,7 +8,7 @@ use super::contents::Contents;
 use super::implicit_inputs::{self, ExternalHashes};
 use super::key::KeyParts;
 use super::roots::TreeRoots;
-use super::variables::build_variables;
+use super::variables::tree_variables;
 
 /// Version of keys and results. Must be incremented whenever gpubuild's output for the same input changes.
 const SCHEMA: &str = "2";
@@ -52,7 +52,7 @@ pub fn parts(
             None => set(&mut parts, part, name, &text(&sorted(name, value))),
         }
     }
-    for (name, value) in build_variables(host.env()) {
+    for (name, value) in tree_variables(host.env(), tree) {
         parts.set_hashed("environment", format!("${name}"), &roots.with_placeholders(value));
     }
     add_sources(host, tree, sources, &mut parts)?;

@@ -1,6 +1,8 @@
 //! Environment variables that affect compilers and CMake.
 
+use gpubuild_core::backend::Backend;
 use gpubuild_host::Environment;
+use gpubuild_plan::plan::PlannedTree;
 
 /// Names of variables that affect compilers and CMake.
 const NAMES: [&str; 31] = [
@@ -43,5 +45,28 @@ pub fn build_variables(env: &Environment) -> Vec<(&str, &str)> {
     env.select(&NAMES, &PREFIXES)
 }
 
+/// Returns those that affect a tree: variables of nvcc do not if the tree's options turn CUDA off.
+#[must_use]
+pub fn tree_variables<'e>(env: &'e Environment, tree: &PlannedTree) -> Vec<(&'e str, &'e str)> {
+    let mut found = build_variables(env);
+    if !may_use_cuda(tree) {
+        let is_of_nvcc = |name: &str| name.starts_with(NVCC) || OF_NVCC.contains(&name);
+        found.retain(|(name, _)| !is_of_nvcc(name));
+    }
+    found
+}
+
+fn may_use_cuda(tree: &PlannedTree) -> bool {
+    let mut options = tree.cache.iter();
+    tree.backends.contains(&Backend::Cuda)
+        || !options.any(|(name, value)| name.ends_with("_CUDA") && value == "OFF")
+}
+
+/// Variables that only nvcc and CMake's language CUDA read, beside those with [`NVCC`].
+const OF_NVCC: [&str; 3] = ["CUDACXX", "CUDAFLAGS", "CUDAHOSTCXX"];
+
+/// Prefix of nvcc's own variables.
+const NVCC: &str = "NVCC_";
+
 /// Prefixes of further names.
-const PREFIXES: [&str; 2] = ["CMAKE_", "NVCC_"];
+const PREFIXES: [&str; 2] = ["CMAKE_", NVCC];
