@@ -7,6 +7,7 @@ use gpubuild_exec::exec::changed_files;
 use gpubuild_exec::export::{self, Export, LinkedLibraries};
 use gpubuild_exec::presets;
 use gpubuild_host::HostPath;
+use gpubuild_host::folders::cache_folder;
 use gpubuild_plan::artifacts::{Manifest, manifest_path};
 use gpubuild_plan::project::Project;
 
@@ -81,8 +82,11 @@ fn export_folder(
         return Err(Failure::usage(id!("export.into-project"), message)
             .hint("export into another folder, such as `gpubuild export dist`"));
     }
-    let export = Export::of(context.host, manifest, &project.headers(), LinkedLibraries::InPlace)
+    let mut export = Export::of(context.host, manifest, &project.headers(), LinkedLibraries::InPlace)
         .map_err(|error| failed_to_write(to, &error))?;
+    let source = project.source.file_name().unwrap_or("source");
+    let licences = [(export.name.clone(), &project.root), (source.to_owned(), &project.source)];
+    export.add_licences(context.host, &licences.each_ref().map(|(name, folder)| (name.as_str(), *folder)));
     export.write(context.host, to).map_err(|error| failed_to_write(to, &error))?;
     for folder in &export.external {
         context
@@ -115,6 +119,13 @@ fn export_presets(
 ) -> Result<ExportedPresets, Failure> {
     let host = context.host;
     let folder = file.parent().unwrap_or_else(|| file.clone());
+    let real = |path: &HostPath| host.canonical(path).unwrap_or_else(|_| path.normalized());
+    if cache_folder(host).is_some_and(|cache| real(&folder).is_inside(&real(&cache.join("sources")))) {
+        let message = format!("`{folder}` has downloaded sources, which other projects use as well");
+        return Err(Failure::usage(id!("export.shared-sources"), message).hint(
+            "set `copy = true` in [project] of gpubuild.toml and build again: the presets belong into the copy",
+        ));
+    }
     let Some(presets) = presets::of(host, manifest, &folder) else {
         let message = format!("nothing was built from the sources in `{folder}`");
         let source = manifest.trees.first().map(|tree| host.path(&tree.source).join("CMakeUserPresets.json"));

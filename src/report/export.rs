@@ -33,6 +33,8 @@ struct ExportedFolder<'a> {
     libraries: Vec<&'a str>,
     /// The headers.
     headers: Vec<&'a str>,
+    /// The licence files of the project and of its sources.
+    licences: Vec<&'a str>,
     /// Include folders outside of the project that programs need as well.
     external_includes: &'a [String],
     /// The file for pkg-config.
@@ -79,6 +81,7 @@ impl<'a> ExportReport<'a> {
             prefix: to.to_string(),
             libraries,
             headers: export.headers.iter().map(path).collect(),
+            licences: export.licences.iter().map(path).collect(),
             external_includes: &export.external,
             pkg_config: &export.pkg_config.0,
             cmake: &export.cmake.0,
@@ -110,6 +113,7 @@ impl ExportedFolder<'_> {
             [one] => lines.push(format!("  {one}")),
             more => lines.push(format!("  include ({} headers)", more.len())),
         }
+        lines.extend(self.licences.iter().map(|licence| format!("  {licence}")));
         lines.push(format!("  {}", self.pkg_config));
         lines.push(format!("  {}", self.cmake));
         lines

@@ -42,10 +42,14 @@ fn with_cmake(sandbox: &Sandbox, folder: &str) {
 fn moved_export_links_c_programs_without_the_project() {
     for (kind, library) in [("STATIC", "lib/libadder.a"), ("SHARED", "lib/libadder.so")] {
         let Some(sandbox) = project(kind) else { return };
+        sandbox.write("vendor/LICENSE", "as you like\n");
+        sandbox.write("COPYING.txt", "mine\n");
         sandbox.run(&["build"]).succeeds();
         let ran = sandbox.run(&["export", "out dir"]);
         let text = &ran.succeeds().stdout;
         assert!(text.contains(library) && text.contains("include (2 headers)"), "{text}");
+        assert_eq!(sandbox.read("out dir/share/licences/vendor/LICENSE"), "as you like\n");
+        assert_eq!(sandbox.read("out dir/share/licences/adder/COPYING.txt"), "mine\n");
         assert!(!sandbox.exists("out dir/include/math/notes.txt"));
         // Nothing but the moved folder is left.
         sandbox.start(&["mv", "out dir", "moved dir"]).succeeds();

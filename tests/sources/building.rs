@@ -31,6 +31,9 @@ fn build_fetches_and_patches_a_copy() {
     project.run(&["build", "--backends", "cpu", "--offline"]).fails(1, "source.offline");
     project.run(&["build", "--backends", "cpu"]).succeeds().says("downloading x-1.0-");
     project.run(&["build", "--backends", "cpu", "--locked", "--offline"]).succeeds().says("up to date");
+    let presets = format!("../cache/sources/{}/CMakeUserPresets.json", project.names("cache/sources")[0]);
+    project.run(&["export", "--presets", &presets]).fails(2, "export.shared-sources").says("copy = true");
+    assert!(!project.exists(&format!("app/{presets}")));
     project.write(
         "app/fix.patch",
         "--- a/adder.c\n+++ b/adder.c\n@@ -1 +1 @@\n-int add(int x) { return x + 1; }\n+int add(int x) { return x + 42; }\n",

@@ -1,6 +1,7 @@
 //! `gpubuild export`: copies the built libraries and their headers into a folder with `lib` and `include`, together with a file for
 //! pkg-config and a CMake package, so that other build systems use them without gpubuild. `gpubuild pack --libraries` packs the same.
 
+mod licences;
 mod third_party;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest};
 use gpubuild_plan::link;
 use serde::{Deserialize, Serialize};
 
+pub use self::licences::is_licence;
 use self::third_party::ThirdParty;
 pub use self::third_party::is_archive;
 use crate::exec::stage;
@@ -71,6 +73,8 @@ pub struct Export {
     pub links: BTreeMap<String, String>,
     /// The headers.
     pub headers: Vec<ExportedFile>,
+    /// Licence files; see [`Export::add_licences`].
+    pub licences: Vec<ExportedFile>,
     /// Include folders that are not exported because they are not part of the project.
     pub external: Vec<String>,
     /// The file for pkg-config, and its path in the export.
@@ -148,11 +152,17 @@ impl Export {
             missing: third_party.missing,
             links: libraries.links,
             headers: copied.into_iter().map(file).collect(),
+            licences: Vec::new(),
             external,
             pkg_config: (format!("{LIB}/pkgconfig/{name}.pc"), pkg_config),
             cmake: (format!("{LIB}/cmake/{name}/{name}Config.cmake"), cmake),
             name,
         })
+    }
+
+    /// Adds the licence files in these folders, each of which has a name in the export.
+    pub fn add_licences(&mut self, host: &dyn ReadFiles, folders: &[(&str, &HostPath)]) {
+        self.licences = licences::of(host, folders);
     }
 
     /// Writes the export into a folder, and removes temporary files of a killed export and what an earlier export of the project wrote there and this one does not contain.
@@ -177,7 +187,7 @@ impl Export {
         for file in &self.libraries {
             copy(host, &file.from, &folder.join(&file.to))?;
         }
-        for file in &self.headers {
+        for file in self.headers.iter().chain(&self.licences) {
             write(host, &folder.join(&file.to), &host.read(&file.from)?)?;
         }
         for (link, name) in &self.links {
@@ -195,7 +205,8 @@ impl Export {
 
     /// The paths of all files in the export.
     fn paths(&self) -> impl Iterator<Item = &str> {
-        let copied = self.libraries.iter().chain(&self.headers).map(|file| file.to.as_str());
+        let copied = self.libraries.iter().chain(&self.headers).chain(&self.licences);
+        let copied = copied.map(|file| file.to.as_str());
         let links = self.links.keys().map(String::as_str);
         copied.chain(links).chain([self.pkg_config.0.as_str(), self.cmake.0.as_str()])
     }

@@ -2,15 +2,13 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_exec::export::is_licence;
 use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 
 use super::PackError;
 use super::layer::{LayerKind, LayerPiece};
 use super::origin::LibraryPackage;
 use super::package::CargoPackage;
-
-/// The first letters of licence file names, in lower case.
-const PREFIXES: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
 
 /// The collected licence files.
 #[derive(Debug, Default)]
@@ -74,10 +72,4 @@ impl Licences {
             self.pieces.push(LayerPiece { path, from, executable: false, part: LayerKind::Licences });
         }
     }
-}
-
-pub(crate) fn is_licence(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is_source = name.rsplit('.').next() == Some("rs");
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !is_source
 }

@@ -1,9 +1,8 @@
 //! The package that a third-party library comes from: a Python wheel, or a package of the distribution.
 
 use gpubuild_core::text::python_package;
+use gpubuild_exec::export::is_licence;
 use gpubuild_host::{HostPath, ReadFiles};
-
-use super::licences::is_licence;
 
 /// The folder with the wheels of a toolkit that gpubuild installed.
 const WHEELS: &str = "wheels";

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_exec::export::is_licence;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::{HostPath, ReadFiles, search};
 use gpubuild_plan::project::RuntimeWheels;
@@ -18,7 +19,6 @@ use super::project::{AddedMetadata, Distinction, PythonProject};
 use super::variant::{self, LabelledVariant};
 use super::{WheelError, WrittenWheel};
 use crate::pack::PackError;
-use crate::pack::licences::is_licence;
 use crate::pack::origin::LibraryPackage;
 use crate::pack::package::CargoPackage;
 use crate::pack::sbom::{self, SbomFile, SbomSource};
