@@ -62,6 +62,8 @@ fn an_installation_is_found_verified_and_removed() {
     );
     let env = repository.run(&["toolkit", "env", "vulkan"]);
     assert!(env.succeeds().stdout.contains("export VULKAN_SDK="), "{env:#?}");
+    // It is the only toolkit, so its name may be left out.
+    assert_eq!(repository.run(&["toolkit", "env"]).succeeds().stdout, env.stdout);
     repository.run(&["toolkit", "verify"]).succeeds();
     std::fs::write(repository.prefix("include/vulkan/vulkan.h"), "changed").unwrap();
     std::fs::remove_file(repository.prefix("lib/{triplet}/libvulkan.so")).unwrap();
@@ -71,6 +73,7 @@ fn an_installation_is_found_verified_and_removed() {
         assert!(verify.stdout.contains(id), "{verify:#?}");
     }
     repository.run(&["toolkit", "remove", "vulkan"]).succeeds();
+    repository.run(&["toolkit", "env"]).fails(1, "toolkit.not-installed").says(&["gpubuild toolkit list"]);
     repository.holds_nothing();
 }
 

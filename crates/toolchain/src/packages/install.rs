@@ -14,7 +14,7 @@ use gpubuild_plan::packages::{self, ManagerKind, PackageOffer};
 use gpubuild_plan::plan::bytes;
 
 use super::relocate;
-use super::request::{LISTS, PackageRequest, distribution, existing, version_of};
+use super::request::{DOWNLOADED, LISTS, PackageRequest, distribution, existing, version_of};
 use super::source::{self, SourceContext};
 use super::target::LibraryFolders;
 use crate::provision::files;
@@ -22,9 +22,6 @@ use crate::provision::state::{self, PrefixPlace, PrefixRecord};
 use crate::provision::{
     InstallChange, InstalledToolkit, PREFIX, PackageError, Prefix, ProvisionError, UnpackedPackage, runs,
 };
-
-/// The folder of downloaded packages in an incomplete installation.
-const DOWNLOADED: &str = "packages";
 
 /// Installs a toolkit unless it is already installed. If another process installs one from packages, waits for that process.
 ///
@@ -347,11 +344,20 @@ impl PackageInstall<'_> {
         let (host, partial) = (self.host, &place.partial);
         let done = host
             .remove(&partial.join("unpacked"))
-            .and_then(|()| host.remove(&partial.join(DOWNLOADED)))
+            .and_then(|()| self.remove_downloads(partial))
             .and_then(|()| store::write_json(host, &partial.join(INSTALLED), record))
             .and_then(|()| place.publish(host))
             .and_then(|()| self.remove_leftovers());
         done.map_err(|error| ProvisionError::of_io(&error))
+    }
+
+    /// Removes the packages, unless components can be added: an installation with them needs the same packages.
+    fn remove_downloads(&self, partial: &HostPath) -> io::Result<()> {
+        let has = |id: &String| self.request.with.contains(id);
+        if self.offer.row.optional.keys().all(has) {
+            return self.host.remove(&partial.join(DOWNLOADED));
+        }
+        Ok(())
     }
 
     /// Removes incomplete installations of other versions: this process holds the lock of all of them.

@@ -15,6 +15,9 @@ use crate::provision::{PackageError, Prefix, UnpackedPackage, installations};
 /// The folder of package lists, if the system has none or old ones.
 pub(super) const LISTS: &str = ".apt-lists";
 
+/// The folder of downloaded packages: of an incomplete installation, and of one to which components can be added.
+pub(super) const DOWNLOADED: &str = "packages";
+
 /// A request to install a toolkit from packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageRequest {
@@ -45,22 +48,23 @@ impl PackageRequest {
         })
     }
 
-    /// The request for these components and for those that an installation to be replaced has.
+    /// The request for these components and for those that an installation to be replaced has, whose packages are used again.
     pub(super) fn with_installed(
         &self,
         host: &dyn ReadFiles,
         offer: &PackageOffer<'_>,
         distribution: &str,
     ) -> Self {
-        let mut with = self.with.clone();
+        let (mut with, mut find_links) = (self.with.clone(), self.find_links.clone());
         let of_request = |one: &Prefix| is_of(one, offer, self, distribution);
         for one in installations(host).into_iter().filter(of_request) {
             with.extend(one.record.components);
+            find_links.push(one.folder.join(DOWNLOADED));
         }
         with.retain(|id| offer.row.optional.contains_key(id));
         with.sort_indirect();
         with.dedup();
-        Self { with, ..self.clone() }
+        Self { with, find_links, ..self.clone() }
     }
 
     /// The package manager, with the system's package lists or those in `lists`.
@@ -109,4 +113,44 @@ pub(super) fn version_of(offer: &PackageOffer<'_>, packages: &[UnpackedPackage])
     let upstream = version.split_once(':').map_or(version.as_str(), |(_epoch, rest)| rest);
     let end = upstream.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(upstream.len());
     upstream[..end].trim_end_matches('.').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::RecordedHost;
+    use gpubuild_plan::packages::{self, ManagerKind};
+
+    #[test]
+    fn packages_of_the_installation_to_be_replaced_are_used_again() {
+        let host = |distribution: &str| {
+            let record = format!(
+                r#"{{"schema":"gpubuild.installed/1","toolkit":"rocm","release":"7.1.1","version":"7.1.1","components":["base"],"wheels":[],"stub":false,"bytes":1,"files":1,"distribution":"{distribution}"}}"#
+            );
+            let text = format!(
+                "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[env]\nGPUBUILD_CACHE = \"/c\"\n\
+                 [[file]]\npath = \"/c/toolkits/rocm-7.1.1/installed.json\"\ntext = '''{record}'''\n\
+                 [[file]]\npath = \"/c/toolkits/rocm-7.1.1/prefix/bin/hipcc\"\ntext = \"\"\n"
+            );
+            RecordedHost::parse("test.toml", &text).unwrap()
+        };
+        let set = packages::set_of("rocm").unwrap();
+        let row = set.distributions.iter().find(|row| !row.optional.is_empty()).unwrap();
+        let (kind, manager) = (ManagerKind::Apt, packages::manager(ManagerKind::Apt));
+        let offer = PackageOffer { set, row, kind, manager };
+        let request = PackageRequest {
+            toolkit: "rocm".to_owned(),
+            with: vec!["hipblas".to_owned()],
+            find_links: Vec::new(),
+            target: None,
+            network: Network::Allowed,
+        };
+        let links = |distribution: &str| {
+            let found = request.with_installed(&host(distribution), &offer, "ubuntu-26.04");
+            assert_eq!(found.with, ["hipblas"]);
+            found.find_links.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(links("ubuntu-26.04"), ["/c/toolkits/rocm-7.1.1/packages"]);
+        assert_eq!(links("ubuntu-24.04"), [""; 0]);
+    }
 }
