@@ -1,5 +1,5 @@
 //! What a test needs beside Rust, and what happens where it is missing: the test is skipped with a line on standard error, or
-//! fails if `GPUBUILD_REQUIRE` names the requirement. `tests/cli/requirements.rs` compares the names with `.ci/run`.
+//! fails if `GPUBUILD_REQUIRE` names the requirement. `tests/cli/required.rs` compares the names with `.ci/run`.
 #![allow(clippy::disallowed_methods, reason = "a test reads its own settings")]
 
 use std::io::Write as _;
@@ -8,10 +8,12 @@ use std::io::Write as _;
 pub(crate) const IN_CI: &[&str] = &[
     "aarch64",
     "apt",
+    "auditwheel",
     "bash",
     "cc",
     "ccache",
     "chromium",
+    "clangd",
     "cmake",
     "cpu",
     "distcc",
@@ -46,10 +48,8 @@ pub(crate) const IN_CI: &[&str] = &[
 
 /// Requirements that `.ci/run` names only on some machines, or never, with the reason.
 pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
-    ("auditwheel", "not a package of Debian 12"),
     ("avx", "depends on the processor"),
     ("chroot", "only for root in a system that allows mounting"),
-    ("clangd", "`.ci/run` does not install it"),
     ("cross", "only if rustup can add the target"),
     ("cuda", "no runner has the device"),
     ("cuda-wheels", "downloads 230 to 620 MB"),
