@@ -13,6 +13,8 @@ use object::{
     Architecture, Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind, SymbolFlags, SymbolKind,
 };
 
+/// How many times its size a section is disassembled if its functions overlap.
+const MAX_OVERLAP: usize = 4;
 /// `STT_GNU_IFUNC`: the ELF symbol type of a function whose implementation is selected when the program starts.
 const IFUNC: u8 = 10;
 
@@ -60,7 +62,7 @@ pub struct FirstUse {
 pub fn read(data: &[u8]) -> Result<Vec<Code>, String> {
     if !data.starts_with(b"!<arch>\n") {
         let file = object::File::parse(data).map_err(|error| error.to_string())?;
-        return Ok(vec![of_file(&file, None)]);
+        return Ok(vec![of_file(&file, data.len(), None)]);
     }
     let archive = ArchiveFile::parse(data).map_err(|error| error.to_string())?;
     let mut list = Vec::new();
@@ -69,13 +71,14 @@ pub fn read(data: &[u8]) -> Result<Vec<Code>, String> {
         let Ok(bytes) = member.data(data) else { continue };
         // Members that are not object files (LTO bytecode, import stubs) contain no machine code yet.
         if let Ok(file) = object::File::parse(bytes) {
-            list.push(of_file(&file, Some(String::from_utf8_lossy(member.name()).into_owned())));
+            let name = String::from_utf8_lossy(member.name()).into_owned();
+            list.push(of_file(&file, bytes.len(), Some(name)));
         }
     }
     Ok(list)
 }
 
-fn of_file(file: &object::File<'_>, member: Option<String>) -> Code {
+fn of_file(file: &object::File<'_>, size: usize, member: Option<String>) -> Code {
     let machine = match file.architecture() {
         Architecture::X86_64 => Some("x86_64"),
         Architecture::Aarch64 => Some("aarch64"),
@@ -100,8 +103,12 @@ fn of_file(file: &object::File<'_>, member: Option<String>) -> Code {
     let Some(processor) = machine.and_then(|name| isa::table().processor(name)) else { return code };
     let encodings: Vec<_> = encodings(processor).collect();
     let mut by_section = by_section(&symbols);
+    // Sections of a valid file do not overlap. Thousands of overlapping ones would be disassembled again and again.
+    let mut left = size;
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         let Ok(bytes) = section.data() else { continue };
+        let Some(rest) = left.checked_sub(bytes.len()) else { break };
+        left = rest;
         let symbols = by_section.remove(&section.index()).unwrap_or_default();
         let name = section.name().unwrap_or_default();
         let part = CodePart { bytes, start: section.address(), name, encodings: &encodings };
@@ -155,13 +162,15 @@ impl<'a> CodePart<'a> {
         if functions.is_empty() {
             functions.push((self.start, end - self.start, self.name));
         }
+        let mut left = self.bytes.len().saturating_mul(MAX_OVERLAP);
         for (index, (address, size, name)) in functions.iter().enumerate() {
             let next = functions.get(index + 1).map_or(end, |(next, _, _)| *next);
             // COFF symbols have no size, and symbols of assembler files often have size 0.
-            let stop = if *size == 0 { next } else { address.saturating_add(*size).min(end) };
+            let stop = if *size == 0 || left == 0 { next } else { address.saturating_add(*size).min(end) };
             let inside = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
             let (Some(from), Some(to)) = (inside(*address), inside(stop)) else { continue };
             let Some(bytes) = self.bytes.get(from..to) else { continue };
+            left = left.saturating_sub(bytes.len());
             let mut function =
                 Function { name: (*name).to_owned(), features: BTreeMap::new(), vector: false };
             if is_x86 {
@@ -273,6 +282,18 @@ mod tests {
         // addps, `rep bsf`, cpuid.
         let (features, cpu_query) = disassemble(&[0x0f, 0x58, 0xc1, 0xf3, 0x0f, 0xbc, 0xc1, 0x0f, 0xa2]);
         assert_eq!((features, cpu_query), (Vec::new(), Some("cpuid in f".to_owned())));
+    }
+
+    /// A small file with functions that all end at the end of the section.
+    #[test]
+    fn overlapping_functions_are_disassembled_up_to_a_limit() {
+        let bytes = vec![0x90; 1 << 17];
+        let part = CodePart { bytes: &bytes, start: 0, name: "text", encodings: &[] };
+        let functions = (0..1 << 15).map(|at| (at, (1 << 17) - at, "f"));
+        let symbols = SectionSymbols { functions: functions.collect(), marks: Vec::new() };
+        let mut code = Code::default();
+        part.read(true, symbols, &mut code);
+        assert_eq!(code, Code::default());
     }
 
     /// A damaged symbol table has any address and any size.

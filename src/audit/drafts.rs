@@ -14,8 +14,8 @@ use gpubuild_linker::symbols;
 use gpubuild_plan::plan::bytes;
 
 use super::level::{ClassifiedFunctions, FeatureUse};
-use super::structure::{self, MsvcRuntime, Structure};
-use super::{AuditLimits, AuditRequest, AuditSubject, linkage};
+use super::structure::{MsvcRuntime, Structure};
+use super::{AuditLimits, AuditSubject, linkage};
 
 /// Maximum number of examples per finding.
 const SHOWN: usize = 3;
@@ -188,7 +188,7 @@ fn versions(subject: &AuditSubject<'_>, structure: &Structure, limits: &AuditLim
 /// A file that exceeds the maximum size.
 pub(super) fn budget(subject: &AuditSubject<'_>, limits: &AuditLimits) -> Option<FindingDraft> {
     let (max_size, text) = limits.max_size.as_ref()?;
-    let size = subject.data.len() as u64;
+    let size = subject.bytes;
     (size > *max_size).then(|| {
         about(id!("audit.size.over-budget"), subject)
             .value("size", bytes::show(size))
@@ -238,21 +238,14 @@ fn cuda_codes(entry: &str) -> Vec<String> {
 }
 
 /// Paths of source and build folders in files that are distributed.
-pub(super) fn paths(subject: &AuditSubject<'_>, request: &AuditRequest) -> Option<FindingDraft> {
-    if !matches!(subject.kind(), "executable" | "shared" | "module") {
-        return None;
-    }
-    let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
-    let folders: BTreeSet<&str> =
-        trees.flat_map(|tree| [tree.source.as_str(), tree.build.as_str()]).collect_set();
+pub(super) fn paths(subject: &AuditSubject<'_>) -> Option<FindingDraft> {
     // Paths in the library search path have separate findings.
     let rpaths = |folder: &str| {
         let list = subject.binary.iter().flat_map(linkage::folders);
         list.filter(|rpath| rpath.contains(folder)).count()
     };
-    let count = |folder: &str| memchr::memmem::find_iter(&subject.data, folder.as_bytes()).count();
-    let found: BTreeSet<&str> =
-        folders.into_iter().filter(|folder| folder.len() > 2 && count(folder) > rpaths(folder)).collect_set();
+    let found = subject.folders.iter().filter(|(folder, count)| **count > rpaths(folder));
+    let found: BTreeSet<&str> = found.map(|(folder, _)| folder.as_str()).collect_set();
     (!found.is_empty())
         .then(|| about(id!("audit.contents.source-paths"), subject).value("folders", short_list(&found)))
 }
@@ -281,7 +274,7 @@ pub(super) fn runtimes(subjects: &[AuditSubject<'_>]) -> Vec<FindingDraft> {
     for subject in subjects.iter().filter(|subject| matches!(subject.kind(), "static" | "object")) {
         let setting = subject.tree.and_then(|tree| tree.cache.get("CMAKE_MSVC_RUNTIME_LIBRARY"));
         let planned = setting.and_then(|setting| MsvcRuntime::of_setting(setting));
-        for (runtime, members) in structure::read(&subject.data).runtimes {
+        for (&runtime, members) in &subject.structure.runtimes {
             let place = |member: &String| match member.as_str() {
                 "" => subject.path.to_string(),
                 member => format!("{}({member})", subject.path),

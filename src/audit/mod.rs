@@ -81,7 +81,13 @@ struct AuditSubject<'a> {
     path: HostPath,
     built: Option<&'a Artifact>,
     tree: Option<&'a BuiltTree>,
-    data: Vec<u8>,
+    bytes: u64,
+    is_archive: bool,
+    structure: Structure,
+    /// The symbols that an archive defines.
+    defined: BTreeSet<String>,
+    /// How often the folders of the build occur in the file.
+    folders: BTreeMap<String, usize>,
     codes: Result<Vec<Code>, String>,
     /// The headers that the loader reads; `None` for archives and object files.
     binary: Option<ObjectFile>,
@@ -95,8 +101,23 @@ impl AuditSubject<'_> {
                 object::ObjectKind::Program => "executable",
                 object::ObjectKind::Library => "shared",
             },
-            (None, None) if self.data.starts_with(b"!<arch>\n") => "static",
+            (None, None) if self.is_archive => "static",
             (None, None) => "object",
+        }
+    }
+
+    /// Reads what the checks across files need.
+    fn search(&mut self, data: &[u8], request: &AuditRequest) {
+        match self.kind() {
+            "static" => self.defined = symbols::defined(data).unwrap_or_default(),
+            "executable" | "shared" | "module" => {
+                let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
+                let folders = trees.flat_map(|tree| [&tree.source, &tree.build]).collect_set();
+                let folders = folders.into_iter().filter(|folder| folder.len() > 2);
+                let count = |folder: &str| memchr::memmem::find_iter(data, folder.as_bytes()).count();
+                self.folders = folders.map(|folder| (folder.clone(), count(folder))).collect();
+            }
+            _ => {}
         }
     }
 
@@ -113,8 +134,8 @@ pub fn examine(host: &dyn ReadFiles, request: &AuditRequest) -> Audit {
     let mut classified = BTreeSet::new();
     let mut notes = Vec::new();
     for subject in &subjects {
-        let structure = structure::read(&subject.data);
-        let mut file = describe(subject, &structure);
+        let structure = &subject.structure;
+        let mut file = describe(subject, structure);
         let processor = subject.machine().and_then(|name| isa::table().processor(name));
         match processor {
             Some(processor) => {
@@ -130,10 +151,10 @@ pub fn examine(host: &dyn ReadFiles, request: &AuditRequest) -> Audit {
         }
         audit.drafts.extend(linkage::drafts(host, subject, request));
         if request.depth == Depth::Full {
-            audit.drafts.extend(drafts::structure(subject, &structure, &request.limits));
+            audit.drafts.extend(drafts::structure(subject, structure, &request.limits));
             audit.drafts.extend(drafts::budget(subject, &request.limits));
             audit.drafts.extend(drafts::device_code(subject));
-            notes.extend(drafts::paths(subject, request));
+            notes.extend(drafts::paths(subject));
         }
         audit.files.push(file);
     }
@@ -145,7 +166,7 @@ pub fn examine(host: &dyn ReadFiles, request: &AuditRequest) -> Audit {
     audit
 }
 
-/// Reads all files. An unreadable file and a file that changed after the build are findings.
+/// Reads all files, one after the other: together they may not fit into memory. An unreadable file and a file that changed after the build are findings.
 fn subjects<'a>(
     host: &dyn ReadFiles,
     request: &'a AuditRequest,
@@ -178,8 +199,22 @@ fn subjects<'a>(
             drafts.push(drafts::unreadable(&path, error));
             continue;
         }
-        let binary = object::read(host, &path, host.platform().arch).ok();
-        subjects.push(AuditSubject { path, built, tree, data, codes, binary });
+        let mut subject = AuditSubject {
+            built,
+            tree,
+            bytes: data.len() as u64,
+            is_archive: data.starts_with(b"!<arch>\n"),
+            structure: structure::read(&data),
+            defined: BTreeSet::new(),
+            folders: BTreeMap::new(),
+            codes,
+            binary: object::read(host, &path, host.platform().arch).ok(),
+            path,
+        };
+        if request.depth == Depth::Full {
+            subject.search(&data, request);
+        }
+        subjects.push(subject);
     }
     subjects
 }
@@ -206,7 +241,7 @@ fn describe(subject: &AuditSubject<'_>, structure: &Structure) -> AuditedFile {
         kind: subject.kind().to_owned(),
         target: subject.built.map(|built| built.target.clone()),
         machine: subject.machine().map(str::to_owned).or_else(|| Some(binary?.machine.name.to_owned())),
-        bytes: subject.data.len() as u64,
+        bytes: subject.bytes,
         isa: None,
         device_code: device_code.into_iter().collect(),
         needed: binary
@@ -328,9 +363,7 @@ fn levels(
 /// The symbols that each archive defines.
 fn defined(subjects: &[AuditSubject<'_>]) -> Vec<(String, BTreeSet<String>)> {
     let archives = subjects.iter().filter(|subject| subject.kind() == "static");
-    archives
-        .filter_map(|subject| Some((subject.path.to_string(), symbols::defined(&subject.data).ok()?)))
-        .collect()
+    archives.map(|subject| (subject.path.to_string(), subject.defined.clone())).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use object::{
     SectionKind, SymbolIndex,
 };
 
+/// The least size of a relocation in bytes.
+const RELOCATION: usize = 8;
+
 /// The properties of a file, or of all members of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Structure {
@@ -105,7 +108,7 @@ fn add(data: &[u8], member: &str, structure: &mut Structure) {
         BinaryFormat::Coff => runtimes(&file, member, structure),
         BinaryFormat::Elf => {
             if file.kind() == object::ObjectKind::Relocatable {
-                fixed(&file, member, structure);
+                fixed(&file, data.len() / RELOCATION, member, structure);
             } else if let Ok(file) = ElfFile64::<Endianness>::parse(data) {
                 linked(&file, structure);
             }
@@ -129,12 +132,17 @@ fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
 }
 
 /// Finds 32-bit absolute relocations in code: such an object cannot be linked into a position-independent executable (PIE).
-fn fixed(file: &object::File<'_>, member: &str, structure: &mut Structure) {
+///
+/// `limit` is the number of relocations that are examined: in a damaged file, many sections can have the same ones.
+fn fixed(file: &object::File<'_>, limit: usize, member: &str, structure: &mut Structure) {
     if file.architecture() != object::Architecture::X86_64 {
         return;
     }
+    let mut left = limit;
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         for (_, relocation) in section.relocations() {
+            let Some(rest) = left.checked_sub(1) else { return };
+            left = rest;
             let RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
             if ![elf::R_X86_64_32, elf::R_X86_64_32S].contains(&r_type) {
                 continue;
@@ -153,6 +161,7 @@ fn fixed(file: &object::File<'_>, member: &str, structure: &mut Structure) {
 
 fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
     let endian = file.endian();
+    let mut has_dynamic = false;
     for segment in file.elf_program_headers() {
         let flags = segment.p_flags(endian);
         let (writable, executable) = (flags.0 & elf::PF_W.0 != 0, flags.0 & elf::PF_X.0 != 0);
@@ -161,7 +170,9 @@ fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
             elf::PT_LOAD if writable && executable => structure.writable_code.push(segment.p_vaddr(endian)),
             _ => {}
         }
-        if let Ok(Some(dynamic)) = segment.dynamic(endian, file.data()) {
+        // A damaged file can have thousands of segments with the same megabytes.
+        if !has_dynamic && let Ok(Some(dynamic)) = segment.dynamic(endian, file.data()) {
+            has_dynamic = true;
             structure.text_relocations |= dynamic.iter().any(|entry| {
                 let tag = entry.tag(endian);
                 tag == elf::DT_TEXTREL || (tag == elf::DT_FLAGS && entry.val(endian) & elf::DF_TEXTREL.0 != 0)

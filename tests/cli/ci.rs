@@ -369,6 +369,19 @@ fn foreign_files_are_not_replaced() {
 }
 
 #[test]
+fn large_files_are_not_replaced_or_compared() {
+    let sandbox = project(TWO);
+    let file = ".github/workflows/gpubuild.yml";
+    sandbox.write(file, &"\n".repeat((4 << 20) + 1));
+    let too_large = "gpubuild.yml`: it is larger than 4 MiB";
+    sandbox.run(&["ci", "verify"]).fails(2, "ci.missing").says(&[too_large]);
+    sandbox.run(&["ci", "init"]).fails(2, "ci.not-ours").says(&[too_large]);
+    sandbox.write(file, &"\n".repeat(4 << 20));
+    sandbox.run(&["ci", "verify"]).fails(1, "ci.drift").says(&["it has 4194304 lines instead of "]);
+    assert_eq!(sandbox.run(&["ci", "init", "--force"]).exit, Some(0));
+}
+
+#[test]
 fn ci_run_shows_commands_and_rejects_other_platforms() {
     let sandbox = project(TWO);
     let ran = sandbox.run(&["ci", "run", "cuda13.0-ubuntu-24.04", "--dry-run"]);

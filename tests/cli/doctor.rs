@@ -61,6 +61,15 @@ fn diff_lists_causes_before_consequences() {
 }
 
 #[test]
+fn failed_save_prints_one_document() {
+    let sandbox = Sandbox::new();
+    sandbox.write("file", "");
+    let save = format!("--save={}", sandbox.path("file/last.json").display());
+    let ran = sandbox.run(&["doctor", "--json", "--host", &recorded("ubuntu-22.04-rtx4090"), &save]);
+    assert_eq!(ran.json()["error"]["id"], "doctor.snapshot-unwritable");
+}
+
+#[test]
 fn report_replays_as_its_host() {
     let sandbox = Sandbox::new();
     for name in ["ubuntu-22.04-rx7900xtx", "wsl2-nvidia", "windows-11-rtx4070", "macos-15-m3"] {

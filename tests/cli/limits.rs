@@ -106,7 +106,6 @@ fn writes_beyond_the_limit_of_the_file_size_are_errors_with_a_hint() {
     ] {
         let ran = limited(command);
         assert_eq!(ran.exit, Some(1), "{command}: {ran:#?}");
-        // `doctor --save` has printed its report before.
         ran.says(&[&format!("[{id}]"), "hint: ", "ulimit -f"]);
     }
     sandbox.run(&["build", "--backends", "cpu"]).succeeds();

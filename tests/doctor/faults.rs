@@ -121,6 +121,41 @@ fn hanging_drivers_time_out() {
     check("HANG", "probe.timeout");
 }
 
+/// The parent ends as if it had been killed.
+#[cfg(target_os = "linux")]
+#[test]
+fn hanging_drivers_end_with_their_parent() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    let Some(folder) = libraries("HANG", &["opencl"]) else { return };
+    let mut shell = Command::new("sh")
+        .args(["-c", "\"$0\" __probe opencl > reply 2>&1 & echo $!; read line"])
+        .arg(env!("CARGO_BIN_EXE_gpubuild"))
+        .current_dir(folder.path())
+        .env("LD_LIBRARY_PATH", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let process = Path::new("/proc").join(pid.trim());
+    let wait_until = |what: &str, is_done: &dyn Fn() -> bool| {
+        let is_reached = (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            is_done()
+        });
+        assert!(is_reached, "{what}");
+    };
+    let maps = || std::fs::read_to_string(process.join("maps")).unwrap_or_default();
+    wait_until("the driver is loaded", &|| maps().contains("libOpenCL.so.1"));
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    wait_until("the child has ended", &|| maps().is_empty());
+}
+
 #[test]
 fn drivers_that_exit_silently_are_reported() {
     check("LEAVE", "probe.failed");

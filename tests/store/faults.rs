@@ -119,6 +119,8 @@ fn failed_uploads_do_not_fail_the_build() {
         upload(Some((path, Fault::Hang)), "remote.unreachable");
     }
     upload(Some(("HEAD ", Fault::Status(500))), "remote.status");
+    // As a login page answers.
+    upload(Some(("PUT /store/ac/", Fault::Body(200, "<html>".to_owned()))), "remote.damaged");
     let Some(limited) = Machine::new(&scene.server.url()) else { return };
     let limited = limited.writing();
     limited.setting("max_upload = \"100\"");

@@ -13,7 +13,9 @@ use super::{
 /// The limit of entries in a version table.
 const MAX_VERSIONS: usize = 1 << 16;
 /// The limit of libraries that one file depends on.
-const MAX_LIBRARIES: usize = 1 << 12;
+const MAX_LIBRARIES: usize = 1 << 10;
+/// The limit of folders in a search path. Each library is searched in each folder.
+const MAX_FOLDERS: usize = 1 << 8;
 
 /// Parses a file that starts with ELF's magic number.
 pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
@@ -55,7 +57,10 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
         let machine = machine(self.header.e_machine(endian), self.header.is_class_64());
         let mut binary = ObjectFile::new(ObjectFormat::Elf, machine, ObjectKind::Library);
         for segment in self.segments {
-            if let Some(path) = segment.interpreter(endian, self.data)? {
+            // A damaged file can have thousands of segments with the same megabytes.
+            if binary.interpreter.is_none()
+                && let Some(path) = segment.interpreter(endian, self.data)?
+            {
                 binary.interpreter = Some(String::from_utf8_lossy(path).into_owned());
             }
         }
@@ -112,20 +117,26 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
             }
             None => return Ok(()),
         }
+        // The last entry counts. A damaged file can have any number of them.
+        let (mut name, mut rpath, mut runpath) = (None, None, None);
         for entry in dynamic {
             let value = entry.val(self.endian);
             match entry.tag(self.endian) {
                 elf::DT_NEEDED if binary.needed.len() < MAX_LIBRARIES => {
                     binary.needed.push(NeededObject::at_start(self.string(value)?));
                 }
-                elf::DT_SONAME => binary.name = Some(self.string(value)?),
-                elf::DT_RPATH => binary.rpath = folders(&self.string(value)?),
-                elf::DT_RUNPATH => binary.runpath = folders(&self.string(value)?),
+                elf::DT_SONAME => name = Some(value),
+                elf::DT_RPATH => rpath = Some(value),
+                elf::DT_RUNPATH => runpath = Some(value),
                 // A static position-independent program has no interpreter.
                 elf::DT_FLAGS_1 if value & elf::DF_1_PIE.0 != 0 => binary.kind = ObjectKind::Program,
                 _ => {}
             }
         }
+        let text = |at: Option<u64>| at.map(|at| self.string(at)).transpose();
+        binary.name = text(name)?;
+        binary.rpath = text(rpath)?.as_deref().map(folders).unwrap_or_default();
+        binary.runpath = text(runpath)?.as_deref().map(folders).unwrap_or_default();
         if !binary.runpath.is_empty() {
             // The loader ignores DT_RPATH if DT_RUNPATH is present.
             binary.rpath.clear();
@@ -231,7 +242,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
 
 /// Splits a search path. Empty entries mean the current folder and are omitted.
 fn folders(list: &str) -> Vec<String> {
-    list.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
+    list.split(':').filter(|folder| !folder.is_empty()).take(MAX_FOLDERS).map(str::to_owned).collect()
 }
 
 fn machine(number: elf::Machine, wide: bool) -> ObjectMachine {

@@ -244,14 +244,23 @@ fn foreign(start: &[u8]) -> &'static str {
 
 /// Reads the sections with device code, for all formats. PE cuts section names to eight characters.
 fn device_code(binary: &mut ObjectFile, data: bytes::Data<'_, '_>, sections: &[(String, u64, u64)]) {
+    // Sections of a valid file do not overlap. Thousands of overlapping ones would be read again and again.
+    let mut left = data.size();
     for (name, start, size) in sections {
-        let part = data.part(*start, *size);
-        match (name.as_str(), part) {
-            (".nv_fatbin" | ".nv_fatb", Some(part)) => binary.cuda.read(part),
-            (".nv_fatbin" | ".nv_fatb", None) => binary.cuda.incomplete = true,
-            (".nvFatBinSegment" | ".nvFatBi", _) => binary.cuda.registers = true,
-            (".hip_fatbin" | ".hip_fat", Some(part)) => binary.hip.read(part),
-            (".hip_fatbin" | ".hip_fat", None) => binary.hip.incomplete = true,
+        let mut part = || {
+            left = left.checked_sub(*size)?;
+            data.part(*start, *size)
+        };
+        match name.as_str() {
+            ".nv_fatbin" | ".nv_fatb" => match part() {
+                Some(part) => binary.cuda.read(part),
+                None => binary.cuda.incomplete = true,
+            },
+            ".nvFatBinSegment" | ".nvFatBi" => binary.cuda.registers = true,
+            ".hip_fatbin" | ".hip_fat" => match part() {
+                Some(part) => binary.hip.read(part),
+                None => binary.hip.incomplete = true,
+            },
             _ => {}
         }
     }

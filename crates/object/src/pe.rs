@@ -1,5 +1,7 @@
 //! Reads PE files: imports of Windows executables and DLLs. Only headers and import directories are read.
 
+use std::cell::Cell;
+
 use gpubuild_detect::toolkit::libraries;
 use object::LittleEndian;
 use object::pe::{self, ImageDosHeader, ImageNtHeaders32, ImageNtHeaders64};
@@ -10,8 +12,10 @@ use super::{
     NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, When, device_code,
 };
 
-/// The limit of libraries per file, and of functions per library.
-const MAX_IMPORTS: u64 = 1 << 14;
+/// The limit of libraries per file.
+const MAX_LIBRARIES: u64 = 1 << 10;
+/// The limit of functions in all import lists of a file. In a damaged file, many libraries can have the same list.
+const MAX_FUNCTIONS: u32 = 1 << 16;
 
 /// Parses a file that starts with `MZ`.
 pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
@@ -35,8 +39,13 @@ fn parse_as<Pe: ImageNtHeaders>(data: Data<'_, '_>, mut at: u64) -> Result<Objec
     let is_library = file.characteristics.get(LittleEndian).0 & pe::IMAGE_FILE_DLL.0 != 0;
     let kind = if is_library { ObjectKind::Library } else { ObjectKind::Program };
     let mut binary = ObjectFile::new(ObjectFormat::Pe, machine, kind);
-    let image =
-        PeImage { data, sections, wide: headers.is_type_64(), base: headers.optional_header().image_base() };
+    let image = PeImage {
+        data,
+        sections,
+        wide: headers.is_type_64(),
+        base: headers.optional_header().image_base(),
+        functions_left: Cell::new(MAX_FUNCTIONS),
+    };
     let directory = |index| {
         let found = directories.get(index)?;
         let address = found.virtual_address.get(LittleEndian);
@@ -68,6 +77,7 @@ struct PeImage<'a, 'h> {
     sections: SectionTable<'a>,
     wide: bool,
     base: u64,
+    functions_left: Cell<u32>,
 }
 
 impl PeImage<'_, '_> {
@@ -88,7 +98,7 @@ impl PeImage<'_, '_> {
     /// Reads the import directory: records of five 32-bit fields, with the lookup table first and the name fourth.
     fn imports(&self, address: u32, binary: &mut ObjectFile) -> Result<(), UnreadableObject> {
         let start = self.offset(address, 0).ok_or_else(outside)?;
-        for index in 0..MAX_IMPORTS {
+        for index in 0..MAX_LIBRARIES {
             let record = |field: u64| self.data.u32(start + index * 20 + field * 4);
             let (Some(lookup), Some(name), Some(table)) = (record(0), record(3), record(4)) else {
                 return Err(outside());
@@ -106,7 +116,7 @@ impl PeImage<'_, '_> {
     /// Reads the delay-load directory: records of eight 32-bit fields. Old linkers wrote absolute virtual addresses.
     fn delayed(&self, address: u32, binary: &mut ObjectFile) -> Result<(), UnreadableObject> {
         let start = self.offset(address, 0).ok_or_else(outside)?;
-        for index in 0..MAX_IMPORTS {
+        for index in 0..MAX_LIBRARIES {
             let record = |field: u64| self.data.u32(start + index * 32 + field * 4);
             let (Some(attributes), Some(name), Some(names)) = (record(0), record(1), record(4)) else {
                 return Err(outside());
@@ -136,7 +146,9 @@ impl PeImage<'_, '_> {
         let Some(start) = self.offset(list, 0).filter(|_| libraries::is_driver(library)) else {
             return functions;
         };
-        for index in 0..MAX_IMPORTS {
+        for index in 0.. {
+            let Some(left) = self.functions_left.get().checked_sub(1) else { break };
+            self.functions_left.set(left);
             let (entry, by_ordinal) = if self.wide {
                 (self.data.u64(start + index * 8), 1 << 63)
             } else {

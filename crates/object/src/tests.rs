@@ -47,6 +47,52 @@ fn elf_dependencies_and_versions_are_read() {
     );
 }
 
+/// A 64-bit ELF library with many sections of one name and the same content.
+fn overlapping_sections(name: &str, count: u16, content: &[u8]) -> Vec<u8> {
+    let names = format!("\0{name}\0.shstrtab\0");
+    let section = |name: usize, kind: u32, offset: usize, size: usize| {
+        let numbers = [u32::try_from(name).unwrap().to_le_bytes(), kind.to_le_bytes()].concat();
+        let wide = [2, 0, offset as u64, size as u64, 0, 1, 0].map(u64::to_le_bytes).concat();
+        [numbers, wide].concat()
+    };
+    let names_at = 64 + content.len();
+    let table = names_at + names.len();
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([3_u16, 62].map(u16::to_le_bytes).concat());
+    file.extend(1_u32.to_le_bytes());
+    file.extend([0, 0, table as u64].map(u64::to_le_bytes).concat());
+    file.extend(0_u32.to_le_bytes());
+    file.extend([64, 56, 0, 64, count + 2, count + 1].map(u16::to_le_bytes).concat());
+    file.extend(content);
+    file.extend(names.as_bytes());
+    file.extend([0; 64]);
+    for _ in 0..count {
+        file.extend(section(1, 1, 64, content.len()));
+    }
+    file.extend(section(2 + name.len(), 3, names_at, names.len()));
+    file
+}
+
+/// Without limits, each of these small files takes minutes or gigabytes.
+#[test]
+fn parts_that_overlap_or_repeat_are_read_up_to_a_limit() {
+    let code = fat_binary(&[&vec![sass(80); 1000]]);
+    let binary = parse_bytes(&overlapping_sections(".nv_fatbin", 60_000, &code)).unwrap();
+    assert!(binary.cuda.incomplete && binary.cuda.kernels.len() == 1, "{binary:?}");
+    let once = parse_bytes(&overlapping_sections(".nv_fatbin", 1, &code)).unwrap();
+    assert!(!once.cuda.incomplete);
+    let folders = String::leak("/a:".repeat(1000));
+    let names = vec!["libx.so"; 3000];
+    let binary = parse_bytes(&Elf::program().runpath(folders).needed(&names).build()).unwrap();
+    assert_eq!((binary.runpath.len(), binary.needed.len()), (256, 1024));
+    let functions = vec!["cuInit"; 40_000];
+    let imports = [("nvcuda.dll", functions.as_slice()); 3];
+    let binary = parse_bytes(&pe(0x8664, true, &imports, &[], &[])).unwrap();
+    let count: usize = binary.needed.iter().map(|needed| needed.functions.len()).sum();
+    assert!((60_000..=1 << 16).contains(&count), "{count}");
+}
+
 #[test]
 fn runpath_overrides_rpath() {
     let binary = parse_bytes(&Elf::program().rpath("/old").runpath("/new").build()).unwrap();

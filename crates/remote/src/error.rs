@@ -53,6 +53,9 @@ pub enum RemoteError {
     /// A limit of the user was reached.
     #[error("{0}")]
     Budget(String),
+    /// The server does not return an entry that it has accepted.
+    #[error("`{0}` was accepted by the shared store, but it is not returned")]
+    NotStored(String),
     /// The server has no list of its entries.
     #[error("`{0}` has no list of its entries")]
     NotListable(String),
@@ -104,7 +107,7 @@ impl Diagnostic for RemoteError {
                 id!("remote.denied")
             }
             Self::Status { .. } => id!("remote.status"),
-            Self::Damaged { .. } | Self::DamagedList { .. } => id!("remote.damaged"),
+            Self::Damaged { .. } | Self::DamagedList { .. } | Self::NotStored(_) => id!("remote.damaged"),
             Self::Unsigned { .. } => id!("remote.unsigned"),
             Self::Budget(_) => id!("remote.budget"),
             Self::NotListable(_) => id!("remote.not-listable"),
@@ -134,7 +137,7 @@ impl Diagnostic for RemoteError {
             Self::Damaged { .. } => {
                 "build with `write = true` to replace the entry, or remove it from the server"
             }
-            Self::DamagedList { .. } => {
+            Self::DamagedList { .. } | Self::NotStored(_) => {
                 "check the URL of the store, and that no proxy or login page answers instead of its server"
             }
             Self::Unsigned { .. } => {

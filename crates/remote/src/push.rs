@@ -16,7 +16,7 @@ use super::content::{Blob, Content, compress};
 use super::error::RemoteError;
 use super::manifest::{RemoteManifest, check_shareable, id};
 use super::parallel;
-use super::server::Call;
+use super::server::{Call, Object};
 use super::session::RemoteStore;
 
 /// Removes its folder when it is dropped.
@@ -75,8 +75,18 @@ pub(crate) fn entry(
     let sealed = manifest.seal(remote.settings.signer.as_ref());
     let sealed = sealed.map_err(|error| RemoteError::Disk(std::io::Error::other(error)))?;
     let all: Vec<Blob> = blobs.values().cloned().collect();
-    remote.settings.server.put_manifest(&id(&manifest.name), sealed, &all, call)?;
+    let id = id(&manifest.name);
+    remote.settings.server.put_manifest(&id, sealed.clone(), &all, call)?;
+    confirm(remote, &id, &sealed, call)?;
     Ok(Ok((total, missing.len())))
+}
+
+/// Checks that the server returns the manifest. A login page in place of the server accepts every request.
+fn confirm(remote: &RemoteStore<'_>, id: &str, sealed: &[u8], call: &Call<'_>) -> Result<(), RemoteError> {
+    let stored = remote.settings.server.get(Object::Manifest(id), 0, call)?;
+    let Some((url, response)) = stored else { return Err(RemoteError::NotStored(id.to_owned())) };
+    let is_same = call.document(&url, response).is_ok_and(|stored| stored == sealed);
+    if is_same { Ok(()) } else { Err(RemoteError::NotStored(url)) }
 }
 
 /// Compresses the inputs and every different file into a folder, where each file has the sha256 of its content as its name.

@@ -1,5 +1,7 @@
 //! `gpubuild ci init` and `gpubuild ci verify`: writes the workflow file, or checks that it is up to date.
 
+use std::io::{self, ErrorKind};
+
 use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 use gpubuild_host::links::refuse_link;
@@ -7,6 +9,9 @@ use gpubuild_release::ci::workflow::{self, CiService, MARK};
 
 use super::super::{CommandContext, Exit, Failure};
 use crate::report::ci_files::{CiInitReport, CiVerifyReport, VerifiedWorkflow, WorkflowState};
+
+/// Largest workflow file in bytes that is read.
+const MAX_WORKFLOW: u64 = 4 << 20;
 
 /// Arguments of `ci init`.
 #[derive(Debug, clap::Args)]
@@ -118,7 +123,7 @@ pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> R
         }
         Ok(Exit::Done)
     };
-    match context.host.read_text(&file) {
+    match read(context, &file) {
         Ok(found) if found == text => return done(WorkflowState::UpToDate),
         Ok(found) if !found.starts_with(MARK) && !arguments.force => {
             return Err(Failure::usage(
@@ -126,6 +131,10 @@ pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> R
                 format!("`{file}` exists and was not written by gpubuild"),
             )
             .hint("move it, or replace it with `--force`"));
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound && !arguments.force => {
+            return Err(Failure::usage(id!("ci.not-ours"), format!("failed to read `{file}`: {error}"))
+                .hint("move it, or replace it with `--force`"));
         }
         _ => {}
     }
@@ -135,6 +144,11 @@ pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> R
         .write(&file, text.as_bytes())
         .map_err(|error| Failure::file(id!("file.failed"), "write", &file, &error))?;
     done(WorkflowState::Written)
+}
+
+/// Reads a workflow file.
+fn read(context: &CommandContext<'_>, file: &HostPath) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&context.host.read_up_to(file, MAX_WORKFLOW)?).into_owned())
 }
 
 /// Refuses links in place of the folders between the root of the repository and the file, which would then be written elsewhere.
@@ -160,9 +174,9 @@ pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) 
         }
         let expected = expected(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
         let ExpectedWorkflow { file, text, jobs, .. } = expected;
-        let found = match context.host.read_text(&file) {
+        let found = match read(context, &file) {
             Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && arguments.format.is_none() => {
+            Err(error) if error.kind() == ErrorKind::NotFound && arguments.format.is_none() => {
                 continue;
             }
             Err(error) => {

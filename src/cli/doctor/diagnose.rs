@@ -53,10 +53,11 @@ pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> 
         diagnosis.document.changes = Some(compare::changes(context, file, &snapshot)?);
     }
     let document = &diagnosis.document;
-    arguments.output.deliver(document, context)?;
+    // Before the report: if it fails, the error is the only document on standard output.
     if let Some(file) = &arguments.save {
         compare::save(context, file, &snapshot)?;
     }
+    arguments.output.deliver(document, context)?;
     if arguments.fix {
         let consent = if arguments.yes { fix::Consent::Given } else { fix::Consent::Ask };
         return fix::run(context, &document.findings, consent);

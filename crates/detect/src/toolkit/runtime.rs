@@ -16,6 +16,8 @@ use super::{Catalogue, DeviceNode, NodeState, RuntimeDriver, ToolkitRuntime};
 use crate::facts::Fact;
 use crate::finding::Evidence;
 
+/// Largest manifest of a driver in bytes. Larger ones are ignored.
+const MAX_MANIFEST: usize = 1 << 20;
 /// The registry key of Windows display adapters.
 const ADAPTERS: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";
 
@@ -196,7 +198,9 @@ fn read_manifest(
     let library = if is_library {
         manifest.to_string()
     } else {
-        let text = host.read_text(manifest).ok()?;
+        let text =
+            host.read_start(manifest, MAX_MANIFEST + 1).ok().filter(|text| text.len() <= MAX_MANIFEST)?;
+        let text = String::from_utf8_lossy(&text);
         match description.form {
             ManifestForm::VulkanJson => {
                 crate::json::parse(&text)?.get("ICD")?.get("library_path")?.as_str()?.to_owned()
@@ -283,4 +287,22 @@ fn nodes(host: &dyn InspectHost, node: &NodeDescription, group: usize, path: &[H
             denied: node.denied,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{Arch, HostInfo, RecordedHost};
+
+    #[test]
+    fn large_manifests_are_ignored() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/a.icd", "/lib/a.so\n")
+            .file("/b.icd", &format!("/lib/b.so\n{}", " ".repeat(MAX_MANIFEST)))
+            .build();
+        let libraries = LibraryLoader::new(&host);
+        let description = DriverDescription { form: ManifestForm::IcdText, ..DriverDescription::default() };
+        let read = |path: &str| read_manifest(&host, &libraries, &description, &host.path(path));
+        assert!(read("/a.icd").is_some() && read("/b.icd").is_none());
+    }
 }

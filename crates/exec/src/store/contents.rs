@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpubuild_host::{HostPath, LIBRARY_LIMIT, ReadFiles, WriteFiles};
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileSnapshot, FileStamp};
 use super::settings::Store;
-use super::sha256;
+use super::{hash_file, sha256};
 
 /// Version of the format. Files with another version are ignored.
 const SCHEMA: u32 = 1;
@@ -58,12 +58,18 @@ pub struct FileHash {
 
 impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
-        let bytes = host.read_up_to(&host.path(path), LIBRARY_LIMIT).ok()?;
+        let file = host.path(path);
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
         let words = &super::table::StampTable::embedded().git_words;
-        let asks_git =
-            is_script && words.iter().any(|word| memchr::memmem::find(&bytes, word.as_bytes()).is_some());
-        Some(Self { stamp, sha256: sha256(&bytes), asks_git })
+        let contains = |text: &[u8], word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
+        if is_script {
+            let text = host.read(&file).ok()?;
+            let asks_git = words.iter().any(|word| contains(&text, word));
+            return Some(Self { stamp, sha256: sha256(&text), asks_git });
+        }
+        // Source folders can contain models, which are larger than the memory.
+        let (sha256, _) = hash_file(host, &file).ok()?;
+        Some(Self { stamp, sha256, asks_git: false })
     }
 }
 

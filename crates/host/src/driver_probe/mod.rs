@@ -38,6 +38,9 @@ pub struct DriverReply {
 /// Queries the vendor library of a probe. `arguments` are library paths for the probes that need them (`cuda-runtime`).
 #[must_use]
 pub fn query(id: &str, arguments: &[String]) -> DriverReply {
+    // A driver that hangs would remain if gpubuild was killed.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let answer = match id {
         "cuda-runtime" => cuda_runtime::query(arguments),
         "cuda" => cuda::query(),

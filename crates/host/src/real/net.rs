@@ -1,6 +1,8 @@
 //! Network access of the real host: ureq with rustls.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -101,11 +103,21 @@ fn agent(roots: RootCerts) -> Agent {
 }
 
 /// The variables that name certificates instead of the machine's.
-const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", DIRECTORY];
+/// The variable that names folders of certificates, separated as in `PATH`.
+const DIRECTORY: &str = "SSL_CERT_DIR";
+
+/// Limit of the certificates that the user names, in bytes. Those of a distribution have less than 1 MiB.
+const MAX_CERTIFICATES: u64 = 16 << 20;
 
 /// The machine's certificates, or those that the user names, so that company certificates work. Falls back to the embedded Mozilla
 /// certificates on machines without certificates, such as many containers, but not if the user names others.
 fn roots() -> Result<RootCerts, NetError> {
+    for variable in CERTIFICATES {
+        if let Some(value) = value(variable) {
+            check_certificates(variable, &value)?;
+        }
+    }
     let found = load_native_certs();
     if !found.certs.is_empty() {
         return Ok(found
@@ -115,7 +127,7 @@ fn roots() -> Result<RootCerts, NetError> {
             .collect::<Vec<_>>()
             .into());
     }
-    let named: Vec<&str> = CERTIFICATES.into_iter().filter(|name| is_set(name)).collect();
+    let named: Vec<&str> = CERTIFICATES.into_iter().filter(|name| value(name).is_some()).collect();
     if named.is_empty() {
         return Ok(RootCerts::WebPki);
     }
@@ -123,9 +135,35 @@ fn roots() -> Result<RootCerts, NetError> {
     Err(NetError::Tls(format!("{} names no certificate that can be read{cause}", named.join(" or "))))
 }
 
+/// Refuses certificates that would be read without end or limit: pipes, devices and large files.
+#[expect(clippy::disallowed_methods, reason = "host interface: files that another crate reads")]
+fn check_certificates(variable: &str, value: &OsStr) -> Result<(), NetError> {
+    let mut size = 0;
+    let paths: Vec<PathBuf> =
+        if variable == DIRECTORY { std::env::split_paths(value).collect() } else { vec![value.into()] };
+    for path in paths.iter().filter(|path| !path.as_os_str().is_empty()) {
+        // A missing file is an error when it is read.
+        let Ok(found) = std::fs::metadata(path) else { continue };
+        if found.is_dir() {
+            let files = std::fs::read_dir(path).into_iter().flatten().flatten();
+            let files = files.filter_map(|file| std::fs::metadata(file.path()).ok());
+            size += files.filter(std::fs::Metadata::is_file).map(|file| file.len()).sum::<u64>();
+        } else if found.is_file() {
+            size += found.len();
+        } else {
+            return Err(NetError::Tls(format!("{variable} names `{}`, which is not a file", path.display())));
+        }
+        if size > MAX_CERTIFICATES {
+            let limit = MAX_CERTIFICATES >> 20;
+            return Err(NetError::Tls(format!("the certificates in {variable} are larger than {limit} MiB")));
+        }
+    }
+    Ok(())
+}
+
 #[expect(clippy::disallowed_methods, reason = "host interface: the environment")]
-fn is_set(name: &str) -> bool {
-    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+fn value(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// A response body that limits the time of each read, and converts read errors to [`NetError`].
@@ -186,4 +224,27 @@ fn tls_problem(text: String) -> String {
         );
     }
     text
+}
+
+#[cfg(all(test, unix))]
+#[expect(clippy::disallowed_methods, reason = "tests create files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_that_do_not_end_or_are_large_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let large = folder.path().join("large.pem");
+        std::fs::File::create(&large).unwrap().set_len(MAX_CERTIFICATES + 1).unwrap();
+        let check = |variable: &str, value: &std::path::Path| {
+            check_certificates(variable, value.as_os_str()).map_err(|error| error.to_string())
+        };
+        let refused = check("SSL_CERT_FILE", "/dev/zero".as_ref()).unwrap_err();
+        assert!(refused.contains("SSL_CERT_FILE names `/dev/zero`, which is not a file"), "{refused}");
+        assert!(check("SSL_CERT_FILE", &large).unwrap_err().contains("larger than 16 MiB"));
+        assert!(check(DIRECTORY, folder.path()).unwrap_err().contains("larger than 16 MiB"));
+        std::fs::File::create(&large).unwrap();
+        assert_eq!(check(DIRECTORY, folder.path()), Ok(()));
+        assert_eq!(check("SSL_CERT_FILE", &folder.path().join("missing")), Ok(()));
+    }
 }

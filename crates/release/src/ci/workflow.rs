@@ -200,6 +200,9 @@ pub fn gitlab_tests<'a>(tests: impl Iterator<Item = &'a CiTestRow>, indent: &str
     text
 }
 
+/// The number of lines up to which a difference is shown. The time for one grows with the square of the number.
+const MAX_DIFF: usize = 10_000;
+
 /// A unified diff from an existing file to the generated one; `None` if they are equal except for line endings.
 #[must_use]
 pub fn drift(found: &str, wanted: &str) -> Option<String> {
@@ -207,12 +210,24 @@ pub fn drift(found: &str, wanted: &str) -> Option<String> {
     if found == wanted {
         return None;
     }
+    let (lines, expected) = (found.lines().count(), wanted.lines().count());
+    if lines + expected > MAX_DIFF {
+        return Some(format!("it has {lines} lines instead of {expected}\n"));
+    }
     Some(diffy::create_patch(&found, wanted).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_files_are_compared_in_a_short_time() {
+        assert_eq!(drift("a\r\n", "a\n"), None);
+        assert!(drift("a\n", "b\n").unwrap().contains("-a\n+b\n"));
+        let difference = drift(&"\n".repeat(1 << 20), "b\n").unwrap();
+        assert_eq!(difference, "it has 1048576 lines instead of 1\n");
+    }
 
     /// Every pair of characters that YAML gives a meaning, at the start, in the middle and at the end of a command.
     #[test]
