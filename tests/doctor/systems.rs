@@ -113,7 +113,7 @@ fn proprietary_modules_on_disk_do_not_drive_blackwell() {
         .program("/usr/sbin/modinfo")
         .command(&["modinfo", "-F", "version", "nvidia"], "570.86.16\n");
     let findings = check("nv.driver.proprietary-unloaded", &machine, &["nv.driver.open-required"]);
-    assert_eq!(findings[0].remedy.commands, ["sudo apt install nvidia-driver-570-open"]);
+    assert_eq!(findings[0].remedy.commands, ["sudo apt install nvidia-driver-580-open"]);
 }
 
 #[test]

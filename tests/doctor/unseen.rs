@@ -430,3 +430,9 @@ fn twenty_second_logs_from_reports() {
 fn logs_of_planted_faults() {
     insta::assert_snapshot!(read_logs("logs-23"));
 }
+
+/// Like the set before, with other software.
+#[test]
+fn logs_of_planted_faults_in_other_software() {
+    insta::assert_snapshot!(read_logs("logs-24"));
+}

@@ -7,6 +7,7 @@
 
 pub mod command;
 #[cfg(feature = "command")]
+pub mod dpkg;
 pub mod driver_probe;
 pub mod environment;
 pub mod folders;

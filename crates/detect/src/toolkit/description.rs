@@ -18,7 +18,7 @@ pub use super::hardware_description::{
 pub use super::platform_text::PlatformText;
 pub use super::tables::{
     ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, KernelRow, LastRow,
-    LibcRow, NameRow, Risk, StandInRow, SupportRow, WheelFile, WheelName,
+    LibcRow, NameRow, ReplacedRow, Risk, StandInRow, SupportRow, WheelFile, WheelName,
 };
 use crate::diagnostic::DiagnosticId;
 pub use crate::facts::is_on;

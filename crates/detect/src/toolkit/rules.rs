@@ -180,6 +180,7 @@ impl Description {
             row.from.as_deref().and_then(arch_number).is_none_or(|from| number >= from)
                 && row.to.as_deref().and_then(arch_number).is_none_or(|to| number <= to)
                 && row.driver.as_ref().is_none_or(|since| driver.is_some_and(|driver| driver >= since))
+                && row.first.as_ref().is_none_or(|first| driver.is_some_and(|driver| driver < first))
                 && row.flavour.as_deref().is_none_or(|wanted| flavour == Some(wanted))
         })
     }

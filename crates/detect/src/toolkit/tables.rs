@@ -28,6 +28,9 @@ pub struct Compatibility {
     /// The newest toolkit release that a driver branch supports.
     #[serde(default)]
     pub branch: Lazy<Vec<BranchRow>>,
+    /// Driver branches that a distribution's packages replace by another branch.
+    #[serde(default)]
+    pub replaced: Lazy<Vec<ReplacedRow>>,
     /// PTX versions and the releases that introduced them, the oldest first.
     #[serde(default)]
     pub ptx: Lazy<Vec<PtxRow>>,
@@ -111,6 +114,20 @@ pub struct BranchRow {
     pub source: String,
 }
 
+/// Driver branches whose packages only install those of another branch.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplacedRow {
+    /// The distribution's id.
+    pub distribution: String,
+    /// The replaced branches.
+    pub branches: Vec<u64>,
+    /// The branch that is installed instead.
+    pub by: u64,
+    /// The source of the row.
+    pub source: String,
+}
+
 /// A version of the PTX language.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,6 +181,8 @@ pub struct DeviceRow {
     pub to: Option<String>,
     /// The first driver without support.
     pub driver: Option<Version>,
+    /// The first driver with support. Older ones do not support the architecture.
+    pub first: Option<Version>,
     /// The driver flavour without support: `open` or `proprietary`.
     pub flavour: Option<String>,
     /// The last driver branch with support.

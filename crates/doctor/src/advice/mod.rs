@@ -130,6 +130,11 @@ fn runs(case: &DiagnosisCase<'_>, description: &Description, release: &Version) 
         && newest.is_none_or(|newest| (release.major(), release.minor()) <= (newest.major(), newest.minor()))
 }
 
+/// The name of NVIDIA's repository for the machine's distribution: `debian12`.
+pub(super) fn repository(facts: &Facts) -> Option<String> {
+    table::of_machine(facts, &table().repository).map(|repository| repository.name.clone())
+}
+
 /// The machine to install on.
 struct AdvicePlace<'a> {
     facts: &'a Facts,

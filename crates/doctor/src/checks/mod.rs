@@ -7,6 +7,7 @@ mod general;
 mod graphics;
 mod nvidia;
 mod rocm;
+mod unfinished;
 mod variables;
 mod verdicts;
 
@@ -14,6 +15,7 @@ use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::FindingDraft;
 
 use super::DiagnosisCase;
+use nvidia::NvidiaView;
 
 pub(super) use variables::variables;
 pub(super) use verdicts::verdicts;
@@ -37,6 +39,7 @@ pub fn all() -> impl Iterator<Item = &'static DoctorCheck> {
         container::CHECKS,
         rocm::CHECKS,
         graphics::CHECKS,
+        unfinished::CHECKS,
     ]
     .into_iter()
     .flatten()

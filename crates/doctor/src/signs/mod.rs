@@ -9,6 +9,7 @@ pub mod graphics;
 pub mod nvidia;
 pub mod packages;
 pub mod rocm;
+pub mod unfinished;
 
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
@@ -50,6 +51,8 @@ pub struct MachineSigns {
     pub packages: packages::PackageSigns,
     /// ROCm and HIP.
     pub rocm: rocm::RocmSigns,
+    /// Packages whose installation was interrupted or failed, and held ones.
+    pub unfinished: unfinished::UnfinishedSigns,
     /// The copies of toolkits that build systems use.
     pub resolutions: Resolutions,
 }
@@ -65,8 +68,12 @@ impl MachineSigns {
     ) -> Self {
         let context = SignContext { host, facts, inventory, catalogue };
         let resolutions = resolve_all(host, inventory, catalogue);
-        let mut signs =
-            Self { packages: packages::gather(&context), resolutions, ..Self::for_states(&context) };
+        let mut signs = Self {
+            packages: packages::gather(&context),
+            unfinished: unfinished::gather(&context),
+            resolutions,
+            ..Self::for_states(&context)
+        };
         signs.cuda_build.libclang = Some(cuda_build::LibclangSign::find(host));
         signs
     }
@@ -84,6 +91,7 @@ impl MachineSigns {
             nvidia: nvidia::gather(context),
             packages: packages::PackageSigns::default(),
             rocm: rocm::gather(context),
+            unfinished: unfinished::UnfinishedSigns::default(),
             resolutions: Resolutions::default(),
         }
     }

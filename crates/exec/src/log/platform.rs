@@ -125,6 +125,10 @@ impl PlatformVotes {
 /// only characters that a shell does not interpret, and no `..`.
 fn cuda_root(line: &[u8]) -> Option<String> {
     let end = text::find(line, NVCC.as_bytes())?;
+    // Not `nvcc_wrapper`, which projects have.
+    if line.get(end + NVCC.len()).is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte)) {
+        return None;
+    }
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let start = line[..end].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
     if start > 0 && !b" \t'\"`=(:[,".contains(&line[start - 1]) {

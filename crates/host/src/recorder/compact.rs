@@ -1,6 +1,6 @@
 //! Reduces large files in a recording to the relevant parts, so that the recording can be read and pasted.
 
-use crate::library;
+use crate::{dpkg, library};
 
 /// Headers up to this size in bytes are recorded completely.
 const SMALL: usize = 8 << 10;
@@ -11,6 +11,9 @@ const MARKERS: [&str; 5] = ["VERSION", "__GNUC__", "__clang_major__", "_MSC_VER"
 pub(super) fn content(path: &str, content: &[u8], was_accessed: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
     if path == "/etc/ld.so.cache" {
         return library::cache::keep(content, was_accessed);
+    }
+    if path == dpkg::STATUS {
+        return Some(dpkg::keep(&String::from_utf8_lossy(content)).into_bytes());
     }
     let header = [".h", ".hpp"].iter().any(|end| path.ends_with(end));
     if !header || content.len() <= SMALL {

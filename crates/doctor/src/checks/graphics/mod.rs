@@ -120,8 +120,11 @@ fn are_used_otherwise(case: &DiagnosisCase<'_>, gpus: &[&Gpu], backend: Backend)
 
 /// The case of a graphics driver that belongs to NVIDIA's driver, with the branch for names of packages.
 fn of_nvidia(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
-    let branch = NvidiaView::new(case).and_then(|view| view.branch());
-    branch.into_iter().fold(draft.case("nvidia"), |draft, branch| draft.value("branch", branch))
+    let draft = draft.case("nvidia");
+    match NvidiaView::new(case) {
+        Some(view) => view.with_branch(draft, "nvidia-replaced"),
+        None => draft,
+    }
 }
 
 /// Whether all GPUs are compute GPUs without a display that run with another backend, so that graphics drivers are not expected.

@@ -20,9 +20,7 @@ pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
         let mut draft = view
             .draft(id!("nv.driver.library-missing"))
             .evidence(Evidence::file(library, "not found by the loader"));
-        if let Some(branch) = view.branch() {
-            draft = draft.value("branch", branch);
-        }
+        draft = view.with_branch(draft, "replaced");
         if let Some(version) = view.kernel_version() {
             draft = draft.value("version", version.to_string());
         }

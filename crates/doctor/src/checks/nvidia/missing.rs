@@ -174,6 +174,10 @@ fn by_generation(view: &NvidiaView<'_>, draft: FindingDraft) -> FindingDraft {
         Some(..=29) => draft.value("last", "390").case("older"),
         Some(30..=49) => draft.value("last", "470").case("older"),
         Some(50..=70) => draft.case("legacy"),
+        Some(100..) => {
+            let repository = crate::advice::repository(view.case.facts);
+            repository.into_iter().fold(draft.case("new"), |draft, name| draft.value("repository", name))
+        }
         _ => draft,
     }
 }
@@ -219,6 +223,26 @@ fn vfio_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     Some(if view.is_secondary() { draft.severity(Severity::Info) } else { draft })
 }
 
+/// The driver is older than the first one that supports the GPUs.
+pub(super) fn too_old_for_gpus(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    found(NvidiaView::new(case).and_then(|view| {
+        let is_reported = view.reason(id!("nv.driver.card-too-new")).is_some();
+        if !is_reported && unloaded(case).is_none() {
+            return None;
+        }
+        let (driver, first) = view.too_old_for_gpus()?;
+        let draft = view
+            .draft(id!("nv.driver.card-too-new"))
+            .affects(Affects::Run)
+            .value("driver", &driver)
+            .value("first", first.to_string())
+            .value("arch", view.archs()?.join(", "))
+            .evidence(Evidence::file("driver", driver));
+        let repository = crate::advice::repository(case.facts);
+        Some(repository.into_iter().fold(draft, |draft, name| draft.value("repository", name)))
+    }))
+}
+
 /// The kernel module is of the wrong flavour: open or proprietary.
 pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if let Some(draft) = unloaded_flavour(case) {
@@ -233,7 +257,7 @@ pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
             "an open kernel module"
         };
         let mut draft = view.draft(id).evidence(Evidence::file("/proc/driver/nvidia/version", line));
-        if let Some(branch) = view.branch() {
+        if let Some(branch) = view.replaced_by().map(|next| next.to_string()).or_else(|| view.branch()) {
             draft = draft.value("branch", branch);
         }
         Some(match &view.signs.kernels.variant_file {
@@ -250,6 +274,9 @@ pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
 /// The module on disk is not loaded, and it is of the flavour that supports none of the GPUs.
 fn unloaded_flavour(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let view = unloaded(case)?;
+    if view.too_old_for_gpus().is_some() {
+        return None;
+    }
     let running = &view.signs.kernels.running;
     let module = running.modules.first()?;
     let flavour = if running.open? { "open" } else { "proprietary" };
@@ -270,9 +297,9 @@ fn unloaded_flavour(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
         .value("module", module.as_str())
         .evidence(Evidence::file(module.as_str(), format!("{flavour} kernel module")))
         .evidence(Evidence::file("/sys/module/nvidia", "absent"));
-    if let Some(branch) =
-        running.version.as_ref().map(|version| version.major().to_string()).or_else(|| view.branch())
-    {
+    let branch = running.version.as_ref().map(|version| version.major().to_string());
+    let branch = view.replaced_by().map(|next| next.to_string()).or(branch).or_else(|| view.branch());
+    if let Some(branch) = branch {
         draft = draft.value("branch", branch);
     }
     Some(draft)

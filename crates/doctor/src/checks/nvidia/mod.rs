@@ -20,6 +20,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     DoctorCheck { id: id!("nv.driver.secureboot"), run: missing::secure_boot },
     DoctorCheck { id: id!("nv.driver.dkms"), run: missing::not_built },
     DoctorCheck { id: id!("nv.driver.branch-dropped"), run: missing::unsupported },
+    DoctorCheck { id: id!("nv.driver.card-too-new"), run: missing::too_old_for_gpus },
     DoctorCheck { id: id!("nv.driver.missing"), run: missing::missing },
     DoctorCheck { id: id!("nv.driver.nouveau"), run: missing::nouveau },
     DoctorCheck { id: id!("nv.driver.vfio"), run: missing::vfio },

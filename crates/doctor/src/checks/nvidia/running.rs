@@ -22,9 +22,7 @@ fn fabric_draft(view: &NvidiaView<'_>) -> Option<FindingDraft> {
         return None;
     }
     let mut draft = view.draft(id!("nv.fabricmanager"));
-    if let Some(branch) = view.branch() {
-        draft = draft.value("branch", branch);
-    }
+    draft = view.with_branch(draft, "replaced");
     if let Some(version) = view.kernel_version() {
         draft = draft.value("version", version.to_string());
     }

@@ -63,7 +63,7 @@ impl<'a> NvidiaView<'a> {
     }
 
     /// The version of the loaded module; `None` if it is an override.
-    pub(super) fn kernel_version(&self) -> Option<&'a Version> {
+    pub(in crate::checks) fn kernel_version(&self) -> Option<&'a Version> {
         let fact = self.kernel_driver()?.version.as_ref()?;
         (fact.found_via != "override").then_some(&fact.value)
     }
@@ -86,6 +86,49 @@ impl<'a> NvidiaView<'a> {
     /// The driver's branch, for names of packages: `550` for `550.54.14`.
     pub(in crate::checks) fn branch(&self) -> Option<String> {
         self.driver_version().map(|version| version.major().to_string())
+    }
+
+    /// The branch that the distribution's packages of the driver's branch install instead. `None` with a repository that has its own.
+    pub(in crate::checks) fn replaced_by(&self) -> Option<u64> {
+        let on_disk = self.signs.kernels.running.version.clone();
+        let branch = self.driver_version().or(on_disk)?.major();
+        let distro = &self.case.facts.distro.as_ref()?.value;
+        let is_like = |id: &str| distro.id == id || distro.like.iter().any(|like| like == id);
+        if self.signs.system.own_repository || self.is_container() || self.case.facts.wsl.is_some() {
+            return None;
+        }
+        let rows = &self.description()?.compatibility.replaced;
+        let row = rows.iter().find(|row| row.branches.contains(&branch) && is_like(&row.distribution))?;
+        Some(row.by)
+    }
+
+    /// Adds the branch for names of packages. If the distribution has replaced it, libraries of that branch do not fit the module:
+    /// adds the package of the complete driver, and selects the case `replaced`.
+    pub(in crate::checks) fn with_branch(&self, draft: FindingDraft, replaced: &str) -> FindingDraft {
+        let Some(branch) = self.branch() else { return draft };
+        let draft = draft.value("branch", branch);
+        let Some(next) = self.replaced_by() else { return draft };
+        let flavour = self.kernel_driver().and_then(|driver| driver.flavour.as_deref());
+        let is_open =
+            flavour.map_or_else(|| self.signs.kernels.running.open == Some(true), |one| one == "open");
+        let open = if is_open { "-open" } else { "" };
+        draft
+            .value("next", next.to_string())
+            .value("package", format!("nvidia-driver-{next}{open}"))
+            .case(replaced)
+    }
+
+    /// The driver's version and the first one that supports the GPUs, if it is older: of the loaded module, otherwise of that on disk.
+    pub(super) fn too_old_for_gpus(&self) -> Option<(String, Version)> {
+        let on_disk = self.signs.kernels.running.version.clone();
+        let driver = self.kernel_version().cloned().or(on_disk).or_else(|| self.driver_version())?;
+        let description = self.description()?;
+        let firsts: Option<Vec<Version>> = self
+            .archs()?
+            .into_iter()
+            .map(|arch| description.device_conflict(arch, Some(&driver), None)?.first.clone())
+            .collect();
+        Some((driver.to_string(), firsts?.into_iter().max()?))
     }
 
     /// The error of the CUDA probe, if it failed.

@@ -145,6 +145,10 @@ pub(super) fn distro_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     else {
         return Vec::new();
     };
+    // Without a compiler, paths do not matter yet.
+    if case.inventory.of("rocm").iter().all(|copy| copy.part("compiler").is_none()) {
+        return Vec::new();
+    }
     // `hipcc` of these packages finds the device libraries; clang alone and CMake's HIP language do not.
     let kind = match (&copies.device_libraries, copies.finds_device_libraries) {
         (None, _) => FindingKind::Fault,

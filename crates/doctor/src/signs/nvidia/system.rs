@@ -10,6 +10,13 @@ const PCI: &str = "/sys/bus/pci/devices";
 const MANAGER: &str = "nv-fabricmanager";
 const UNIT: &str = "nvidia-fabricmanager.service";
 
+/// Files of APT for these repositories.
+const REPOSITORIES: [&str; 3] = [
+    "/etc/apt/sources.list.d/cuda-*",
+    "/etc/apt/sources.list.d/nvidia-driver*",
+    "/etc/apt/sources.list.d/graphics-drivers*",
+];
+
 /// Other observations about the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct System {
@@ -21,6 +28,8 @@ pub struct System {
     pub keeps_memory: Option<bool>,
     /// `nvidia_uvm`, the module behind `/dev/nvidia-uvm`, if it is loaded.
     pub uvm: Option<Evidence>,
+    /// Whether a repository besides the distribution's has packages of the driver: NVIDIA's, or that of `graphics-drivers`.
+    pub own_repository: bool,
     /// First line of a Jetson's Linux for Tegra release file.
     pub tegra: Option<Evidence>,
 }
@@ -47,6 +56,7 @@ pub(super) fn gather(context: &SignContext<'_>) -> System {
         suspends: suspends(host),
         keeps_memory: parameter(host, "PreserveVideoMemoryAllocations").map(|value| value == "1"),
         uvm: first(host, &["/sys/module/nvidia_uvm"]),
+        own_repository: has_gpu && REPOSITORIES.iter().any(|pattern| !glob(host, pattern).is_empty()),
         tegra: tegra(host),
     }
 }
