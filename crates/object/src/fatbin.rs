@@ -10,6 +10,7 @@
 //!   `a` and bit 21 the suffix `f`. The content may be compressed, the header never is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use gpubuild_core::arch::{CudaArch, CudaCode as Form};
 use gpubuild_core::version::Version;
@@ -117,8 +118,8 @@ impl FatbinCode {
     fn read_entries(&mut self, section: Data<'_, '_>, mut at: u64, end: u64, entries: &mut usize) {
         while at + ENTRY <= end {
             *entries += 1;
-            let next = section.bytes(at, ENTRY).and_then(|entry| self.read_entry(section, at, entry));
-            let Some(next) = next.filter(|next| *next <= end && *next > at && *entries < MAX_ENTRIES) else {
+            let next = section.bytes(at, ENTRY).and_then(|entry| self.read_entry(section, at..end, entry));
+            let Some(next) = next.filter(|next| *next > at && *entries < MAX_ENTRIES) else {
                 self.incomplete = true;
                 return;
             };
@@ -126,15 +127,15 @@ impl FatbinCode {
         }
     }
 
-    /// Adds the kernel of an entry. Returns the offset of the next entry.
-    fn read_entry(&mut self, section: Data<'_, '_>, at: u64, entry: &[u8]) -> Option<u64> {
+    /// Adds the kernel of an entry, which begins at the start of `rest`, the rest of its container. Returns the offset of the next entry.
+    fn read_entry(&mut self, section: Data<'_, '_>, rest: Range<u64>, entry: &[u8]) -> Option<u64> {
         let number = |at: usize, size: usize| {
             entry[at..at + size].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
         };
         let header = number(4, 4);
-        let content = at.checked_add(header)?;
+        let content = rest.start.checked_add(header)?;
         let next = content.checked_add(number(8, 8))?;
-        if header < ENTRY {
+        if header < ENTRY || next > rest.end {
             return None;
         }
         let kind = match number(0, 2) {
@@ -160,7 +161,7 @@ impl FatbinCode {
                 KernelKind::Ptx | KernelKind::Lto => None,
             },
         };
-        *self.bytes.entry(kernel.clone()).or_default() += next - at;
+        *self.bytes.entry(kernel.clone()).or_default() += next - rest.start;
         self.kernels.insert(kernel);
         Some(next)
     }

@@ -138,6 +138,16 @@ fn kernels_are_read_from_every_container() {
 }
 
 #[test]
+fn kernels_that_are_longer_than_their_container_are_not_counted() {
+    let mut section = fat_binary(&[&[sass(80)], &[sass(80)]]);
+    for container in [0, section.len() / 2] {
+        section[container + 24..container + 32].copy_from_slice(&(u64::MAX - 200).to_le_bytes());
+    }
+    let binary = parse_bytes(&Elf::program().section(".nv_fatbin", section).build()).unwrap();
+    assert!(binary.cuda.incomplete && binary.cuda.is_empty(), "{binary:?}");
+}
+
+#[test]
 fn toolkit_is_read_from_uncompressed_machine_code() {
     let mut section = fat_binary(&[&[sass(86)]]);
     section[80..84].copy_from_slice(b"\x7fELF");
