@@ -66,7 +66,7 @@ fn only_installed(target: &ToolkitTarget, context: &CommandContext<'_>) -> Resul
     let mut names: Vec<String> = installed.map(|one| one.record.toolkit).collect();
     names.dedup();
     match names.as_slice() {
-        [] => Err(Failure::negative(id!("toolkit.not-installed"), "gpubuild has installed no toolkit")
+        [] => Err(Failure::usage(id!("toolkit.not-installed"), "gpubuild has installed no toolkit")
             .hint("`gpubuild toolkit list` shows what can be installed here")),
         [one] => Ok(ToolkitSpec { toolkit: one.clone(), release: None }),
         [first, ..] => {
