@@ -6,8 +6,9 @@
 //! examined on Linux.
 
 pub mod command;
-#[cfg(feature = "command")]
+#[cfg(feature = "recorded")]
 pub mod dpkg;
+#[cfg(feature = "command")]
 pub mod driver_probe;
 pub mod environment;
 pub mod folders;
