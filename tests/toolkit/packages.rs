@@ -73,7 +73,7 @@ fn an_installation_is_found_verified_and_removed() {
         assert!(verify.stdout.contains(id), "{verify:#?}");
     }
     repository.run(&["toolkit", "remove", "vulkan"]).succeeds();
-    repository.run(&["toolkit", "env"]).fails(1, "toolkit.not-installed").says(&["gpubuild toolkit list"]);
+    repository.run(&["toolkit", "env"]).fails(2, "toolkit.not-installed").says(&["gpubuild toolkit list"]);
     repository.holds_nothing();
 }
 
