@@ -58,9 +58,8 @@ fn cause_of(folded: &[FoldedFinding], index: usize) -> Option<usize> {
     let named = folded.iter().enumerate().position(|(other, cause)| {
         other != index
             && one.entry.follows.iter().any(|pattern| catalogue::matches(pattern, &cause.finding.id))
-            // A package explains problems of GPUs that its backend uses, not those of another vendor.
-            && (cause.finding.id != "pkg.unfinished"
-                || can_share_gpu(cause.finding.backend, one.finding.backend))
+            // A fault of one vendor's packages or driver does not explain problems with GPUs of another.
+            && can_share_gpu(cause.finding.backend, one.finding.backend)
             // A finding does not explain a more severe one.
             && cause.finding.severity <= one.finding.severity
             // Skip a pair where each follows from the other.

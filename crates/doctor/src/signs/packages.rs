@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_host::{Os, ReadFiles, glob};
@@ -17,7 +18,17 @@ use super::SignContext;
 struct PackageTable {
     #[serde(rename = "schema")]
     _schema: i64,
+    backend: Vec<BackendRow>,
     package: Vec<PackageRow>,
+}
+
+/// The packages of a backend.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackendRow {
+    backend: Backend,
+    /// Beginnings of their names.
+    starts: Vec<String>,
 }
 
 /// Packages with the same content, by package manager.
@@ -56,13 +67,22 @@ impl PackageRow {
 }
 
 /// The embedded table. A test parses it.
-fn rows() -> &'static [PackageRow] {
+fn table() -> &'static PackageTable {
     static TABLE: OnceLock<PackageTable> = OnceLock::new();
-    let table = TABLE.get_or_init(|| {
+    TABLE.get_or_init(|| {
         gpubuild_toml::from_static(tables::SYSTEM_PACKAGES)
             .expect("toolkits/tables/system-packages.toml is tested")
-    });
-    &table.package
+    })
+}
+
+fn rows() -> &'static [PackageRow] {
+    &table().package
+}
+
+/// The backend that a package of Debian or Ubuntu belongs to.
+pub(super) fn backend_of(name: &str) -> Option<Backend> {
+    let row = table().backend.iter().find(|row| row.starts.iter().any(|start| name.starts_with(start)));
+    row.map(|row| row.backend)
 }
 
 /// Packages that remedies leave out on this machine.
@@ -183,6 +203,21 @@ fn first_package(command: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_belong_to_backends() {
+        for (name, expected) in [
+            ("nvidia-dkms-580", Some(Backend::Cuda)),
+            ("libamdhip64-5", Some(Backend::Rocm)),
+            ("mesa-vulkan-drivers", Some(Backend::Vulkan)),
+            ("ocl-icd-libopencl1", Some(Backend::Opencl)),
+            ("libze1", Some(Backend::Sycl)),
+            ("g++-13", Some(Backend::Cpu)),
+            ("tzdata", None),
+        ] {
+            assert_eq!(backend_of(name), expected, "{name}");
+        }
+    }
 
     #[test]
     fn every_row_names_packages_files_and_releases_in_their_format() {

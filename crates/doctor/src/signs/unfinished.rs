@@ -4,72 +4,12 @@ use gpubuild_core::backend::Backend;
 use gpubuild_host::dpkg::{STATUS, unusual};
 use gpubuild_host::{Os, ReadFiles};
 
-use super::SignContext;
+use super::{SignContext, packages};
 
 /// Largest part of the list that is read, in bytes. Lists of desktops have 3 to 8 MB.
 const LIMIT: usize = 32 << 20;
 /// Folder with changes that dpkg had not yet written to its list when it was interrupted, in files with numbers as names.
 const PENDING: &str = "/var/lib/dpkg/updates";
-
-/// Beginnings of packages that a backend needs. Packages of the kernel are those of NVIDIA's and AMD's modules too.
-const BACKENDS: [(Backend, &[&str]); 6] = [
-    (
-        Backend::Cuda,
-        &[
-            "nvidia-",
-            "libnvidia-",
-            "xserver-xorg-video-nvidia",
-            "linux-modules-nvidia",
-            "linux-signatures-nvidia",
-            "cuda",
-            "libcuda",
-            "libcublas",
-            "libcudnn",
-            "libcudart",
-            "libnccl",
-            "libnvinfer",
-        ],
-    ),
-    (
-        Backend::Rocm,
-        &[
-            "rocm-",
-            "hip",
-            "libamdhip",
-            "libhsa",
-            "amdgpu",
-            "libhip",
-            "librocblas",
-            "hsa-",
-            "comgr",
-            "libamd-comgr",
-        ],
-    ),
-    (Backend::Vulkan, &["mesa-vulkan", "libvulkan", "vulkan-", "glslc", "libnvidia-gl", "nvidia-vulkan"]),
-    (
-        Backend::Opencl,
-        &["ocl-icd", "mesa-opencl", "intel-opencl", "pocl-opencl", "libpocl", "nvidia-opencl", "opencl-"],
-    ),
-    (
-        Backend::Sycl,
-        &["intel-oneapi", "intel-level-zero", "libze", "level-zero", "libigdgmm", "intel-basekit"],
-    ),
-    (
-        Backend::Cpu,
-        &[
-            "gcc",
-            "g++",
-            "cpp",
-            "libc6",
-            "libstdc++",
-            "libgcc",
-            "binutils",
-            "make",
-            "cmake",
-            "build-essential",
-        ],
-    ),
-];
 
 /// Packages that are not completely installed, or on hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -119,7 +59,7 @@ pub(super) fn gather(context: &SignContext<'_>) -> UnfinishedSigns {
             version: package.version.to_owned(),
             state: package.state.to_owned(),
             reinstall: package.reinstall,
-            backend: backend_of(package.name),
+            backend: packages::backend_of(package.name),
         };
         // A removal that was interrupted leaves nothing to install.
         match package.state {
@@ -137,31 +77,4 @@ pub(super) fn gather(context: &SignContext<'_>) -> UnfinishedSigns {
 fn is_interrupted(host: &dyn ReadFiles) -> bool {
     let names = host.list(&host.path(PENDING)).unwrap_or_default();
     names.iter().any(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn backend_of(name: &str) -> Option<Backend> {
-    BACKENDS
-        .iter()
-        .find(|(_, starts)| starts.iter().any(|start| name.starts_with(start)))
-        .map(|(backend, _)| *backend)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packages_belong_to_backends() {
-        for (name, expected) in [
-            ("nvidia-dkms-580", Some(Backend::Cuda)),
-            ("libamdhip64-5", Some(Backend::Rocm)),
-            ("mesa-vulkan-drivers", Some(Backend::Vulkan)),
-            ("ocl-icd-libopencl1", Some(Backend::Opencl)),
-            ("libze1", Some(Backend::Sycl)),
-            ("g++-13", Some(Backend::Cpu)),
-            ("tzdata", None),
-        ] {
-            assert_eq!(backend_of(name), expected, "{name}");
-        }
-    }
 }
