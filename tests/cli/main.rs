@@ -46,6 +46,7 @@ mod pack_program;
 mod pack_wheel;
 mod pitfalls;
 mod plan;
+mod plan_windows;
 mod prefer;
 mod preflight;
 mod provenance;

@@ -18,6 +18,7 @@ mod grid;
 mod machine;
 mod modules;
 mod nvidia;
+mod nvidia_packages;
 mod partial;
 mod remedies;
 #[path = "../common/requirements.rs"]

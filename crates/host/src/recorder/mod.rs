@@ -6,6 +6,7 @@
 mod cleaner;
 mod compact;
 mod kept;
+mod output;
 mod redact;
 mod secrets;
 mod serials;
@@ -42,9 +43,6 @@ pub fn record(
     inspect(&recorder);
     recorder.finish()
 }
-
-/// Largest recorded output of a program, in bytes.
-const MAX_OUTPUT: usize = 256 << 10;
 
 /// Forwards requests to the inner host and stores the results.
 struct HostRecorder<'a> {
@@ -193,8 +191,8 @@ impl<'a> HostRecorder<'a> {
 
     fn note_command(&self, command: &Command, mut result: CommandResult) {
         if let CommandResult::Ended(output) = &mut result {
-            shorten(&mut output.stdout);
-            shorten(&mut output.stderr);
+            output::shorten(&mut output.stdout);
+            output::shorten(&mut output.stderr);
         }
         let recorded = RecordedCommand { argv: command.argv.clone(), result };
         let mut log = self.log();
@@ -272,17 +270,6 @@ impl AccessLog {
         let values = values.map(|(_, value)| value.text.as_str());
         let paths = self.files.keys().map(String::as_str);
         paths.chain(contents).chain(outputs).chain(answers).chain(values)
-    }
-}
-
-/// Shortens an output to its beginning. Programs print versions first, and a recording is read into memory completely.
-fn shorten(output: &mut String) {
-    let end = (0..=output.len().min(MAX_OUTPUT)).rev().find(|end| output.is_char_boundary(*end));
-    let end = end.unwrap_or_default();
-    let omitted = output.len() - end;
-    if omitted > 0 {
-        output.truncate(end);
-        output.extend(["\n[", &omitted.to_string(), " bytes omitted]\n"]);
     }
 }
 
@@ -499,32 +486,5 @@ impl Clock for HostRecorder<'_> {
 
     fn elapsed(&self) -> Duration {
         self.inner.elapsed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Arch, Os, RecordedHost};
-
-    #[test]
-    fn long_outputs_are_recorded_up_to_a_limit() {
-        let long = "\u{e9}".repeat(MAX_OUTPUT);
-        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
-            .command(&["long"], &long)
-            .command(&["short"], "1.0\n")
-            .build();
-        let (recording, _) = record(&host, &[], |host| {
-            for program in ["long", "short"] {
-                host.run(&Command::new(program, Duration::from_secs(1))).unwrap();
-            }
-        });
-        let outputs = recording.commands.iter().map(|command| match &command.result {
-            CommandResult::Ended(output) => output.stdout.as_str(),
-            CommandResult::Hangs => "",
-        });
-        let [long, short]: [&str; 2] = outputs.collect::<Vec<_>>().try_into().unwrap();
-        assert_eq!((&long[..4], &long[MAX_OUTPUT..]), ("\u{e9}\u{e9}", "\n[262144 bytes omitted]\n"));
-        assert_eq!(short, "1.0\n");
     }
 }
