@@ -215,13 +215,47 @@ exec cc "$@"
     assert!(sandbox.exists(&format!(".gpubuild/adder.{old}")));
 }
 
-/// What starts programs of a target here.
-fn runner(target: &str) -> Option<Vec<&'static str>> {
-    match target {
-        "aarch64-unknown-linux-gnu" => Some(vec!["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]),
-        "x86_64-pc-windows-gnu" => None,
-        _ => Some(Vec::new()),
+/// The output of a program of a target; `None` if this machine cannot start it.
+fn output_of(program: &Path, target: &str) -> Option<String> {
+    let mut command = match target {
+        "aarch64-unknown-linux-gnu" => {
+            let mut command = Command::new("qemu-aarch64-static");
+            command.args(["-L", "/usr/aarch64-linux-gnu"]).arg(program);
+            command
+        }
+        "x86_64-pc-windows-gnu" => in_wine(program)?,
+        _ => Command::new(program),
+    };
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{target}: {output:?}");
+    Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+/// Starts a program in Wine, with the library that Wine 8 lacks beside it.
+fn in_wine(program: &Path) -> Option<Command> {
+    if !requires("wine") {
+        skip("wine", "GPUBUILD_REQUIRE does not name wine");
+        return None;
     }
+    let folder = program.parent().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/wine/bcryptprimitives.c");
+    let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
+    gcc.args(["-shared", "-o"]).arg(folder.join("bcryptprimitives.dll")).arg(source).arg("-ladvapi32");
+    assert!(gcc.status().unwrap().success());
+    let mut wine = Command::new("/usr/lib/wine/wine64");
+    wine.arg(program).env("WINEPREFIX", folder.join("wine")).env("WINEDEBUG", "-all");
+    wine.env("WINEDLLOVERRIDES", "mscoree,mshtml=");
+    Some(wine)
+}
+
+/// Runs `build --target` with a cache that is kept in cargo's folder for tests, and the settings of pip.
+fn build_in_kept_cache(sandbox: &Sandbox, arguments: &[&str]) -> RunResult {
+    let is_of_pip = |name: &str| ["UV_", "PIP_", "SSL_CERT"].iter().any(|start| name.starts_with(start));
+    let of_pip = std::env::vars().filter(|(name, _)| is_of_pip(name));
+    let mut command = sandbox.command();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zig");
+    command.args(["build", "--target"]).args(arguments).env("GPUBUILD_CACHE", &cache).envs(of_pip);
+    RunResult::from(command.output().unwrap())
 }
 
 /// With the real Zig, which is downloaded once into cargo's folder for tests.
@@ -232,14 +266,7 @@ fn programs_for_other_platforms_run() {
         return;
     }
     let Some(sandbox) = project() else { return };
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zig");
-    let build = |arguments: &[&str]| {
-        let is_of_pip = |name: &str| ["UV_", "PIP_", "SSL_CERT"].iter().any(|start| name.starts_with(start));
-        let of_pip = std::env::vars().filter(|(name, _)| is_of_pip(name));
-        let mut command = sandbox.command();
-        command.args(["build", "--target"]).args(arguments).env("GPUBUILD_CACHE", &cache).envs(of_pip);
-        RunResult::from(command.output().unwrap())
-    };
+    let build = |arguments: &[&str]| build_in_kept_cache(&sandbox, arguments);
     for (name, format) in [
         ("x86_64-unknown-linux-gnu.2.28", &b"\x7fELF"[..]),
         ("x86_64-unknown-linux-musl", b"\x7fELF"),
@@ -251,15 +278,43 @@ fn programs_for_other_platforms_run() {
         let suffix = if triple.contains("windows") { ".exe" } else { "" };
         let program = sandbox.path(&format!("program/target/{triple}/release/program{suffix}"));
         assert!(std::fs::read(&program).unwrap().starts_with(format), "{name}");
-        let Some(mut words) = runner(name) else { continue };
-        let program = program.to_str().unwrap();
-        words.push(program);
-        let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "4", "{name}: {output:?}");
+        if let Some(output) = output_of(&program, triple) {
+            assert_eq!(output, "4", "{name}");
+        }
     }
     // Libraries for macOS can be built; a program needs Apple's SDK.
     build(&["aarch64-apple-darwin"]).fails(1, "cross.program-unlinkable");
     build(&["aarch64-apple-darwin", "--no-binary"]).succeeds();
+}
+
+/// With NVIDIA's wheels for both platforms: the program starts, and CUDA's run-time library finds no driver.
+#[test]
+fn cuda_for_another_platform_is_linked() {
+    if !requires("cuda-wheels") || !requires("aarch64") || !requires("cross") {
+        skip("cuda-wheels", "GPUBUILD_REQUIRE does not name cuda-wheels, aarch64 and cross");
+        return;
+    }
+    let Some(sandbox) = project() else { return };
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(adder LANGUAGES CXX CUDA)\noption(WITH_CUDA \"\" OFF)\nfind_package(CUDAToolkit REQUIRED)\n\
+         add_library(adder STATIC adder.cu)\ntarget_link_libraries(adder PUBLIC CUDA::cudart_static)\n",
+    );
+    sandbox.write(
+        "vendor/adder.cu",
+        "#include <cuda_runtime.h>\n__global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n\
+         extern \"C\" double add(double x) {\n  int devices = 0;\n  cudaError_t error = cudaGetDeviceCount(&devices);\n\
+         if (devices > 0) twice<<<1, 1>>>(nullptr);\n  return x + error;\n}\n",
+    );
+    let text = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{text}[backends.cuda]\noptions = {{ WITH_CUDA = \"ON\" }}\n"));
+    let triple = "aarch64-unknown-linux-gnu";
+    let cuda = ["--backends", "cuda", "--cuda-archs", "90", "--provision"];
+    build_in_kept_cache(&sandbox, &[&[triple][..], &cuda].concat()).succeeds();
+    let program = sandbox.path(&format!("program/target/{triple}/release/program"));
+    let code = output_of(&program, triple).unwrap().parse::<u32>().unwrap() - 27;
+    // cudaErrorInsufficientDriver or cudaErrorNoDevice.
+    assert!([35, 100].contains(&code), "{code}");
 }
 
 /// `--native` applies to programs that this machine runs, and is refused for others.

@@ -71,6 +71,7 @@ pub(crate) const EXCEPTIONS: &[(&str, &str)] = &[
         "`.ci/run` has CMake outside PATH as well; its first step fetches CMake and Ninja",
     ),
     ("torch", "PyTorch is not a package of Debian 12"),
+    ("wine", "only for the programs of the tests with Zig"),
     ("zig", "downloads 90 MB and compiles C libraries for minutes"),
 ];
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::requirements::{requires, skip};
 use crate::support::{Probe, ProjectFolder, UNITY, has_vulkan, run};
 use crate::{gguf, sources, whisper_model};
 
@@ -75,6 +76,29 @@ fn llama_loads_a_random_model_on_the_processor_and_on_vulkan() {
     let again =
         project.gpubuild(&["build", "--backends", "cpu,vulkan", "--no-binary", "--message-format", "json"]);
     assert!(again.stdout.contains("\"state\":\"unchanged\""), "{}", again.stdout);
+}
+
+/// With NVIDIA's wheels: all of llama.cpp's CUDA backend but flash attention is compiled and linked. Without a GPU, the program runs on the
+/// processor.
+#[test]
+fn llama_with_cuda_runs_on_the_processor() {
+    if !sources::wanted() || !requires("cuda-wheels") {
+        skip("cuda-wheels", "GPUBUILD_REQUIRE does not name projects and cuda-wheels");
+        return;
+    }
+    let source = sources::llama();
+    // The driver's library, which this machine lacks, is needed for virtual memory only.
+    let rest = "[backends.cuda]\narchs = [\"90-real\"]\n\
+                options = { GGML_CUDA_FA = \"OFF\", GGML_CUDA_NO_VMM = \"ON\" }\n";
+    let project = ProjectFolder::new("llama-cuda", "llama", &source, rest);
+    let built =
+        project.gpubuild(&["build", "--backends", "cpu,cuda", "--provision", "--no-binary", "--jobs", "2"]);
+    assert!(built.ok, "{}{}", built.stdout, built.stderr);
+    let model = write(&project, "random.gguf", &gguf::random_llama());
+    let probe = Probe { file: "llama.c", includes: headers(&source), argument: &model };
+    let ran = project.run_rust(&[probe], &[("PROBE_LAYERS", "99")]);
+    assert_eq!(devices(&ran).last(), Some(&"CPU"), "{ran}");
+    assert_alive(&numbers(&ran, "logits "));
 }
 
 /// Runs part of ggml's own tests on Vulkan. Without a device they print `OK` without running, so both are counted.
