@@ -292,6 +292,9 @@ fn variants_share_layers() {
     assert_eq!(variants(&self::manifest(&project, "all")).len(), 3);
     assert!(!project.exists(".all.gpubuild-old"));
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "6"]).fails(1, "pack.serial");
+    let last = u64::MAX.to_string();
+    pack(&project, &["--out", "last", "--from", "alone", "--serial", &last]).succeeds();
+    pack(&project, &["--out", "last", "--from", "alone", "--expires", "9"]).fails(1, "pack.serial");
     // Merging again changes nothing; different content with the same serial would not be trusted.
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "7"]).succeeds();
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "7", "--expires", "9"])
@@ -349,6 +352,14 @@ fn foreign_release_folder_is_not_replaced() {
         std::fs::remove_file(&link).unwrap();
     }
     assert_eq!(project.read("photos/blobs/sha256/holiday.jpg"), "mine");
+    // Linux allows names that are not UTF-8.
+    if cfg!(target_os = "linux") {
+        let name = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9");
+        let path = project.path("release").join(name);
+        std::fs::write(&path, "mine").unwrap();
+        pack(&project, &["--out", "release"]).fails(1, "pack.out-foreign").says(&["not UTF-8"]);
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
+    }
     assert!(!project.exists("app/target"), "the error precedes the build");
 }
 

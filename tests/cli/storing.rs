@@ -92,8 +92,27 @@ fn cache_commands_list_explain_and_prune() {
     let pruned = run(&sandbox, &["cache", "prune", "--all", "--json"]).succeeds().json();
     assert_eq!(pruned["removed"].as_array().unwrap().len(), 4);
     assert!(entries(&sandbox).is_empty());
+    prune_follows_no_link(&sandbox);
     run(&sandbox, &["build", "--no-store"]).succeeds();
     assert!(entries(&sandbox).is_empty());
+}
+
+/// A link in place of a folder of the store: nothing behind it is removed.
+fn prune_follows_no_link(sandbox: &Sandbox) {
+    #[cfg(unix)]
+    {
+        sandbox.write("photos/holiday.jpg", "mine");
+        for name in ["store/v1/trees", "cache/layers/sha256", "cache/sources"] {
+            let link = sandbox.path(name);
+            let _ = std::fs::remove_dir_all(&link);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(sandbox.path("photos"), &link).unwrap();
+            let text = format!("`{}` is a link", link.display());
+            run(sandbox, &["cache", "prune", "--all"]).fails(1, "cache.not-pruned").says(&[&text]);
+            assert_eq!(sandbox.read("photos/holiday.jpg"), "mine");
+            std::fs::remove_file(&link).unwrap();
+        }
+    }
 }
 
 #[test]

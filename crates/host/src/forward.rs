@@ -72,6 +72,10 @@ macro_rules! forward_file_queries {
             self.host.list(folder)
         }
 
+        fn has_unlisted(&self, folder: &$crate::HostPath) -> std::io::Result<bool> {
+            self.host.has_unlisted(folder)
+        }
+
         fn open_device(&self, path: &$crate::HostPath) -> std::io::Result<()> {
             self.host.open_device(path)
         }

@@ -179,8 +179,12 @@ pub trait ReadFiles: HostInfo {
     fn open_input(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
         self.open(path)
     }
-    /// Lists the names in a folder, sorted.
+    /// Lists the names in a folder, sorted. Skips those that are not UTF-8.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
+    /// Whether [`ReadFiles::list`] skips a name in a folder. Callers that replace a folder must know about all that is in it.
+    fn has_unlisted(&self, _folder: &HostPath) -> io::Result<bool> {
+        Ok(false)
+    }
     /// The absolute folders of a search path such as PATH, in order, without duplicates. A host that knows that a folder does not exist can omit it.
     fn search_folders(&self, search_path: &str) -> Arc<Vec<HostPath>> {
         Arc::new(search::folders(self.platform(), search_path))

@@ -4,6 +4,7 @@ use std::io;
 
 use gpubuild_exec::store::maintain::remove_temporary;
 use gpubuild_host::folders::cache_folder;
+use gpubuild_host::links::refuse_link;
 use gpubuild_host::{FileLock, Host, HostInfo, HostPath, ReadFiles, Stat, Wait, WriteFiles};
 
 use super::manifest::Layer;
@@ -111,6 +112,9 @@ pub fn usage(host: &dyn ReadFiles) -> DownloadUsage {
 pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<DownloadUsage> {
     let mut deleted = DownloadUsage::default();
     if let Some(cache) = cache_folder(host) {
+        for folder in [TRUSTED, FOLDER] {
+            refuse_link(host, &cache.join(folder)).map_err(io::Error::other)?;
+        }
         remove_temporary(host, &cache.join(TRUSTED))?;
         remove_temporary(host, &cache.join(FOLDER))?;
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use gpubuild_host::folders::cache_folder;
+use gpubuild_host::links::refuse_link;
 use gpubuild_host::{FileKind, Host, HostPath, ReadFiles, Wait};
 use gpubuild_plan::project::source::locate::{MARKER, SOURCES};
 use gpubuild_release::layers::DownloadUsage;
@@ -25,6 +26,9 @@ pub fn usage(host: &dyn ReadFiles) -> DownloadUsage {
 /// The first folder that cannot be removed.
 pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<DownloadUsage> {
     let mut removed = DownloadUsage::default();
+    if let Some(cache) = cache_folder(host) {
+        refuse_link(host, &cache.join(SOURCES)).map_err(io::Error::other)?;
+    }
     for folder in folders(host) {
         let name = folder.file_name().unwrap_or_default();
         let incomplete = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));

@@ -1,6 +1,7 @@
 //! Lists and prunes the entries of a build store.
 
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_host::links::refuse_link;
 use gpubuild_host::{Host, HostPath, ReadFiles, Wait, WriteFiles};
 
 use super::entry::{self, Miss, StoreEntry, USED};
@@ -79,6 +80,9 @@ pub struct Pruned {
 pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Result<Pruned> {
     let now = host.now();
     let mut pruned = Pruned::default();
+    for folder in KINDS.iter().map(|kind| entry::folder(store, kind)) {
+        refuse_link(host, &folder).map_err(std::io::Error::other)?;
+    }
     remove_leftovers(host, store)?;
     uploads::remove_leftovers(host, store)?;
     remove_temporary(host, &store.root)?;

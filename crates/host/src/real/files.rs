@@ -43,6 +43,16 @@ pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Whether [`list`] skips a name in a folder.
+pub(super) fn has_unlisted(folder: &HostPath) -> io::Result<bool> {
+    for entry in fs::read_dir(folder.as_std())? {
+        if entry?.file_name().to_str().is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 pub(super) fn canonical(path: &HostPath) -> io::Result<HostPath> {
     host_path(path.rules(), &fs::canonicalize(path.as_std())?)
 }

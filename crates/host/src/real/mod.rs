@@ -293,6 +293,10 @@ impl ReadFiles for RealHost {
         self.memo.get().map_or_else(|| files::list(folder), |memo| Ok(memo.list(folder)?.to_vec()))
     }
 
+    fn has_unlisted(&self, folder: &HostPath) -> io::Result<bool> {
+        files::has_unlisted(folder)
+    }
+
     fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
         let names = match self.memo.get() {
             Some(memo) => memo.list(folder)?,

@@ -12,6 +12,9 @@ use crate::{HostPath, PathRules};
 /// Maximum number of links in a path; more are treated as a loop. Linux has the same limit.
 const MAX_LINKS: usize = 40;
 
+/// Maximum number of names in a path.
+const MAX_NAMES: usize = 200;
+
 /// The file system of a recorded host.
 #[derive(Debug, Clone)]
 pub(super) struct RecordedTree {
@@ -80,6 +83,9 @@ impl RecordedTree {
     /// contradicts another one.
     pub(super) fn insert(&mut self, path: &HostPath, entry: RecordedEntry) -> Result<(), String> {
         let (root, names) = split(path).ok_or("the path is not absolute")?;
+        if names.len() > MAX_NAMES {
+            return Err(format!("the path has more than {MAX_NAMES} names"));
+        }
         self.make_root(&root);
         let Some((name, folders)) = names.split_last() else {
             return match entry {

@@ -41,7 +41,9 @@ pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderState, 
     }
     // List the folder before reading the marker: a concurrent first installation writes the marker before any other file.
     let names = host.list(to).map_err(|error| named_error("list", to, &error))?;
-    let Some(first) = names.first() else { return Ok(FolderState::Empty) };
+    let is_unlisted = host.has_unlisted(to).map_err(|error| named_error("list", to, &error))?;
+    let unlisted = is_unlisted.then_some("a file whose name is not UTF-8");
+    let Some(first) = names.first().map(String::as_str).or(unlisted) else { return Ok(FolderState::Empty) };
     let has_marker = marker(host, to)?;
     let state = state(host, to, has_marker)?;
     if !has_marker && state.is_none() {

@@ -87,7 +87,7 @@ pub enum PackError {
     #[error("`{0}` in [pack] of gpubuild.toml matches no file")]
     NoMatch(String),
     /// The folder contains something other than a release.
-    #[error("`{folder}` contains `{name}`, which is not part of a release")]
+    #[error("`{folder}` contains {name}, which is not part of a release")]
     Foreign {
         /// The folder.
         folder: String,

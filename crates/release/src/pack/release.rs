@@ -90,6 +90,15 @@ pub struct PackedRelease {
     pub manifest: Option<ReleaseManifest>,
 }
 
+/// Refuses a folder that has a name that is not UTF-8: packing replaces the folder, and would delete what it does not see.
+fn refuse_unlisted(host: &dyn ReadFiles, folder: &HostPath) -> Result<(), PackError> {
+    if host.has_unlisted(folder).map_err(|error| PackError::io("read", folder, &error))? {
+        let name = "a file whose name is not UTF-8".to_owned();
+        return Err(PackError::Foreign { folder: folder.to_string(), name });
+    }
+    Ok(())
+}
+
 /// Reads a release folder. A folder that does not exist or is empty yields an empty release.
 ///
 /// # Errors
@@ -101,8 +110,9 @@ pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<PackedRelease, Pa
         Err(error) => return Err(PackError::io("read", folder, &error)),
     };
     if let Some(foreign) = names.iter().find(|name| !KNOWN_NAMES.contains(&name.as_str())) {
-        return Err(PackError::Foreign { folder: folder.to_string(), name: foreign.clone() });
+        return Err(PackError::Foreign { folder: folder.to_string(), name: format!("`{foreign}`") });
     }
+    refuse_unlisted(host, folder)?;
     let mut release = PackedRelease::default();
     let path = folder.join(MANIFEST);
     if host.is_file(&path) {
@@ -381,7 +391,8 @@ impl<'a> ReleaseWork<'a> {
         if let Some(same) = same.filter(has_serial).filter(|_| options.days.is_none()) {
             return Ok(same.clone());
         }
-        let serial = options.serial.unwrap_or_else(|| before.map_or(1, |before| before.serial + 1));
+        let next = || before.map_or(1, |before| before.serial.saturating_add(1));
+        let serial = options.serial.unwrap_or_else(next);
         // Clients reject two manifests with the same serial.
         if let Some(before) = before.filter(|before| serial <= before.serial) {
             return Err(PackError::Serial { wanted: serial, known: before.serial });

@@ -39,7 +39,7 @@ pub fn adopt(
     oldest: &Version,
 ) -> Result<Option<VirtualEnvironment>, VenvProblem> {
     match host.list(folder) {
-        Ok(names) if names.is_empty() => return Ok(None),
+        Ok(names) if names.is_empty() && !host.has_unlisted(folder).unwrap_or(true) => return Ok(None),
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
