@@ -286,7 +286,7 @@ impl PackageContext<'_> {
         let mut unmet: Option<String> = None;
         for row in rows {
             match self.fits(row, gpu, gpu.arch.as_deref()) {
-                Ok(needs) => return advice(row, gpu, needs),
+                Ok(needs) => return advice(row, gpu, gpu.arch.as_deref(), needs),
                 Err(PackageRefusal::Unmet(why)) => {
                     unmet.get_or_insert(why);
                 }
@@ -309,7 +309,7 @@ impl PackageContext<'_> {
         let stand_in = self.catalogue.for_backend(Backend::Rocm)?.stand_in(gpu.arch.as_deref()?)?;
         let to = stand_in.to.as_deref().filter(|_| stand_in.risk < Risk::High)?;
         let (row, needs) = rows.iter().find_map(|row| Some((row, self.fits(row, gpu, Some(to)).ok()?)))?;
-        let mut advice = advice(row, gpu, needs);
+        let mut advice = advice(row, gpu, Some(to), needs);
         let digits = to.trim_start_matches("gfx");
         let (major, rest) = digits.split_at(digits.len().saturating_sub(2));
         let numbers: Vec<String> =
@@ -396,7 +396,8 @@ fn is_board(gpu: &Gpu) -> bool {
     gpu.vendor == Vendor::Nvidia && gpu.integrated == Some(true)
 }
 
-fn advice(row: &PackageLine, gpu: &Gpu, needs: Vec<String>) -> Advice {
+/// The package of a row for a GPU that runs the code of `arch`.
+fn advice(row: &PackageLine, gpu: &Gpu, arch: Option<&str>, needs: Vec<String>) -> Advice {
     let own = gpu.arch.as_deref();
     let code = own.and_then(|own| match gpu.vendor {
         Vendor::Nvidia => row.archs.iter().rfind(|arch| runs(arch, own)).map(|arch| format!("sm_{arch}")),
@@ -417,9 +418,10 @@ fn advice(row: &PackageLine, gpu: &Gpu, needs: Vec<String>) -> Advice {
         }
         _ => format!("{} is for {}", row.id, own.unwrap_or(&gpu.name)),
     };
+    let package = row.package.replace("{gpu}", arch.unwrap_or_default());
     Advice {
-        package: Some(row.package.clone()),
-        command: Some(command(&row.package, row.index.as_deref())),
+        command: Some(command(&package, row.index.as_deref())),
+        package: Some(package),
         index: row.index.clone(),
         variables: BTreeMap::new(),
         needs,

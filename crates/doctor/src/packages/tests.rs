@@ -107,7 +107,8 @@ fn amd_gpus_get_builds_for_their_architecture() {
         (120_001, 0x7550, "rocm7.2", "cupy-rocm-7-0"),
         (90402, 0x74a1, "rocm7.2", "cupy-rocm-7-0"),
         (90000, 0x687f, "rocm7.2", "cupy-rocm-5-0"),
-        (110_003, 0x15bf, "gfx110X-all", "none"),
+        (110_003, 0x15bf, "whl-multi-arch", "none"),
+        (100_301, 0x73df, "whl-multi-arch", "cupy-rocm-7-0"),
         // Polaris: only Vulkan supports it.
         (80003, 0x67df, "none", "none"),
     ] {
@@ -116,9 +117,19 @@ fn amd_gpus_get_builds_for_their_architecture() {
     }
     let polaris = amd(80003, 0x67df);
     assert!(polaris.torch.beside.unwrap().contains("only through Vulkan"));
-    let related = amd(100_301, 0x73df);
-    assert_eq!(related.torch.variables["HSA_OVERRIDE_GFX_VERSION"], "10.3.0");
-    assert_eq!(short(&related.torch), "rocm7.2");
+    let own = amd(100_301, 0x73df).torch;
+    assert_eq!(
+        own.command.unwrap(),
+        "pip install \"torch[device-gfx1031]\" --index-url https://repo.amd.com/rocm/whl-multi-arch/"
+    );
+    let related = amd(100_301, 0x73df).cupy;
+    assert_eq!(
+        (related.variables["HSA_OVERRIDE_GFX_VERSION"].as_str(), short(&related)),
+        ("10.3.0", "cupy-rocm-7-0")
+    );
+    let related = amd(100_103, 0x13fe).torch;
+    assert_eq!(related.variables["HSA_OVERRIDE_GFX_VERSION"], "10.1.0");
+    assert_eq!(related.package.as_deref(), Some("torch[device-gfx1010]"));
     assert!(amd(110_000, 0x744c).cupy.needs[0].contains("ROCm 7.0"));
 }
 
