@@ -12,7 +12,7 @@ use gpubuild_plan::project::Project;
 use gpubuild_plan::target::Target;
 use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::packages::PackageRequest;
-use gpubuild_toolchain::provision::{self, ArchiveRequest, InstallRequest};
+use gpubuild_toolchain::provision::{self, InstallRequest};
 
 use super::events::{Events, MessageFormat};
 use super::machine::{self, MachineState};
@@ -88,7 +88,6 @@ fn install(
     let events = Events::new(context.printer, mode.format);
     let sink = |event: &BuildEvent| events.show(event);
     let archives = toolkit::archives::ArchiveClient::new(context, mode.network, mode.mirror.clone());
-    let fetch = |archive: &ArchiveRequest<'_>| archives.fetch(archive);
     for one in &plan.provision {
         let lock =
             mode.locks.iter().find(|lock| lock.toolkit == one.toolkit && lock.version == one.choice.version);
@@ -109,8 +108,8 @@ fn install(
         }
         let tools = InstalledTools::of(&machine.inventory);
         let direct = sources::wheels(context, &machine.facts, mode.network);
-        let access = WheelAccess { tools: &tools, network: mode.network, direct: Some(&direct) };
-        let installed = provision::install(context.host, &machine.facts, &request, access, &fetch, &sink)
+        let access = WheelAccess { tools: &tools, network: mode.network, index: None, direct: Some(&direct) };
+        let installed = provision::install(context.host, &machine.facts, &request, access, &archives, &sink)
             .map_err(|error| toolkit::failure(&error))?;
         for note in &installed.notes {
             context.printer.warning(note);

@@ -70,7 +70,7 @@ fn download(
     let sink = |event: &BuildEvent| events.show(event);
     let installed = InstalledTools::of(&machine.inventory);
     let direct = sources::wheels(context, &machine.facts, network);
-    let access = WheelAccess { tools: &installed, network, direct: Some(&direct) };
+    let access = WheelAccess { tools: &installed, network, index: None, direct: Some(&direct) };
     let mut done = Vec::new();
     let failed = |error| failure(&BuildError::Fetch(error));
     for one in required {

@@ -79,7 +79,7 @@ fn failed_lock_reports_why_and_writes_nothing() {
     uv(&sandbox, "error: error sending request for url", 2);
     lock(&sandbox, &["cuda"]).fails(2, "toolkit.unknown-release").says(&["cuda@13.0"]);
     lock(&sandbox, &["cuda@12.9"]).fails(2, "toolkit.not-in-wheels").says(&["no compiler"]);
-    lock(&sandbox, &["rocm@6.4"]).fails(2, "toolkit.not-in-wheels");
+    lock(&sandbox, &["rocm@6.4"]).fails(2, "toolkit.not-in-wheels").says(&["7.13 and older"]);
     lock(&sandbox, &["vulkan@1"]).fails(2, "toolkit.unknown");
     assert!(!sandbox.exists("asked"), "uv was not called for any of these");
     lock(&sandbox, &["cuda@13.2"]).fails(1, "wheel.network");

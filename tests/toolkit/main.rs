@@ -30,6 +30,8 @@ mod reliability;
 mod repository;
 #[path = "../common/requirements.rs"]
 mod requirements;
+#[cfg(target_os = "linux")]
+mod rocm_wheels;
 mod sandbox;
 #[cfg(target_os = "linux")]
 #[path = "../install/server.rs"]

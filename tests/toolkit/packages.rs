@@ -182,9 +182,11 @@ fn hosts_without_a_set_are_refused_with_another_way() {
         .fails(2, id)
         .says(&["no glslc package", "Ubuntu 24.04"]);
     on("linux", "ID=debian\nVERSION_ID=11\n", "vulkan").fails(2, id).says(&["debian 12 or newer"]);
-    on("linux", "ID=ubuntu\nVERSION_ID=\"25.10\"\n", "rocm")
-        .fails(2, id)
-        .says(&["its hipcc is 7.0", "install ROCm from AMD's repository"]);
+    on("linux", "ID=ubuntu\nVERSION_ID=\"25.10\"\n", "rocm").fails(2, id).says(&[
+        "its hipcc is 7.0",
+        "install ROCm from AMD's repository",
+        "`gpubuild toolkit lock rocm@7.14`",
+    ]);
     on("windows", "", "opencl").fails(2, id).says(&["packages of debian, ubuntu, fedora only"]);
     let preview = on("linux", "ID=fedora\nVERSION_ID=41\n", "vulkan");
     assert!(preview.succeeds().stdout.contains("glslc"), "{preview:#?}");

@@ -27,7 +27,7 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.file_name().unwrap().to_str().unwrap()
     }
 }
@@ -80,11 +80,21 @@ pub(crate) fn lock(wheels: &[Wheel; 3]) -> String {
     text
 }
 
-fn wheel(folder: &Path, package: &'static str, entries: &[Entry<'_>]) -> Wheel {
-    let stem = format!("{}-1.0", package.replace('-', "_"));
+pub(crate) fn wheel(folder: &Path, package: &'static str, entries: &[Entry<'_>]) -> Wheel {
+    wheel_of(folder, package, ("1.0", "py3-none-any"), entries)
+}
+
+/// Writes a wheel with a version and a tag.
+pub(crate) fn wheel_of(
+    folder: &Path,
+    package: &'static str,
+    (version, tag): (&str, &str),
+    entries: &[Entry<'_>],
+) -> Wheel {
+    let stem = format!("{}-{version}", package.replace('-', "_"));
     let info = format!("{stem}.dist-info");
-    let metadata = format!("Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n");
-    let about = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
+    let metadata = format!("Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n");
+    let about = format!("Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n");
     let mut files: Vec<(String, Vec<u8>, bool)> = entries
         .iter()
         .map(|(path, content, program)| ((*path).to_owned(), content.as_bytes().to_vec(), *program))
@@ -99,7 +109,7 @@ fn wheel(folder: &Path, package: &'static str, entries: &[Entry<'_>]) -> Wheel {
     let _ = writeln!(record, "{info}/RECORD,,");
     files.push((format!("{info}/RECORD"), record.into_bytes(), false));
     let bytes = zip(&files);
-    let path = folder.join(format!("{stem}-py3-none-any.whl"));
+    let path = folder.join(format!("{stem}-{tag}.whl"));
     std::fs::write(&path, &bytes).unwrap();
     let sha256 = Sha256::digest(&bytes).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

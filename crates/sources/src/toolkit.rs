@@ -2,7 +2,7 @@
 
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::hash_file;
-use gpubuild_host::HostPath;
+use gpubuild_host::{Host, HostPath};
 use gpubuild_release::fetch::Client;
 use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 use gpubuild_release::url::Url;
@@ -70,4 +70,17 @@ impl ToolkitArchive<'_> {
         }
         Ok(Some(place))
     }
+}
+
+/// Unpacks an archive that is part of a verified wheel into a folder.
+///
+/// # Errors
+/// See [`SourceError`].
+pub fn unpack_inner(host: &dyn Host, archive: &HostPath, into: &HostPath) -> Result<(), SourceError> {
+    let (sha256, _) = hash_file(host, archive).map_err(|error| SourceError::write(archive, &error))?;
+    let request = TreeRequest { sha256: &sha256, strip: 0 };
+    let name = archive.file_name().unwrap_or_default().to_owned();
+    unpack_tree(host, archive, request, into)
+        .map(drop)
+        .map_err(|error| SourceError::Rejected { name, error: Box::new(error) })
 }

@@ -9,7 +9,7 @@ use gpubuild_release::fetch::{self, Client, FetchTarget, PlainHttp};
 use gpubuild_release::url::Url;
 use gpubuild_sources::SourceError;
 use gpubuild_sources::toolkit::ToolkitArchive;
-use gpubuild_toolchain::provision::{ArchiveRequest, ProvisionError};
+use gpubuild_toolchain::provision::{ArchiveAccess, ArchiveRequest, ProvisionError};
 
 use crate::cli::{CommandContext, Exit, Failure, absolute};
 
@@ -53,9 +53,10 @@ impl<'a> ArchiveClient<'a> {
         let warn = move |text: &str| printer.warning(text);
         Self { client: Client::new(context.host, network, PlainHttp::Loopback, Box::new(warn)), mirror }
     }
+}
 
-    /// Downloads, verifies and unpacks an archive.
-    pub(in crate::cli) fn fetch(&self, request: &ArchiveRequest<'_>) -> Result<(), ProvisionError> {
+impl ArchiveAccess for ArchiveClient<'_> {
+    fn fetch(&self, request: &ArchiveRequest<'_>) -> Result<(), ProvisionError> {
         if let Some((name, expected)) = fetch::bad_setting(self.client.host) {
             let message = format!("{name} must be {expected}");
             return Err(ProvisionError::Archive { id: id!("net.setting-invalid"), message, hint: None });
@@ -67,12 +68,18 @@ impl<'a> ArchiveClient<'a> {
             folders: request.find_links,
             downloads: request.downloads,
         };
-        archive.unpack(&self.client, request.into).map_err(|error| match error {
-            SourceError::Interrupted => ProvisionError::Interrupted,
-            error => {
-                ProvisionError::Archive { id: error.id(), message: error.to_string(), hint: error.hint() }
-            }
-        })
+        archive.unpack(&self.client, request.into).map_err(archive_error)
+    }
+
+    fn unpack(&self, archive: &HostPath, into: &HostPath) -> Result<(), ProvisionError> {
+        gpubuild_sources::toolkit::unpack_inner(self.client.host, archive, into).map_err(archive_error)
+    }
+}
+
+fn archive_error(error: SourceError) -> ProvisionError {
+    match error {
+        SourceError::Interrupted => ProvisionError::Interrupted,
+        error => ProvisionError::Archive { id: error.id(), message: error.to_string(), hint: error.hint() },
     }
 }
 

@@ -3,7 +3,6 @@
 use gpubuild_core::shell::word;
 use gpubuild_core::version::Version;
 use gpubuild_detect::id;
-use gpubuild_detect::matrix::install_command;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::WheelAccess;
@@ -79,9 +78,7 @@ pub(super) fn run(
     let (mut request, choice) = request(arguments, context, host, &machine, target)?;
     let (folder, mirror) = archive_place(arguments.from.as_deref(), context)?;
     request.find_links.extend(folder);
-    let to_failure = |error: ProvisionError| {
-        explained(failure(&with_command(error, &machine)), &arguments.spec.toolkit, &machine)
-    };
+    let to_failure = |error: ProvisionError| explained(failure(&error), &arguments.spec.toolkit, &machine);
     if arguments.dry_run {
         let preview = provision::preview(host, &machine.facts, &request).map_err(to_failure)?;
         return show_preview(arguments, context, &preview, choice.as_ref());
@@ -95,9 +92,8 @@ pub(super) fn run(
     let archives = ArchiveClient::new(context, network, mirror);
     let (tools, direct) =
         (InstalledTools::of(&machine.inventory), sources::wheels(context, &machine.facts, network));
-    let access = WheelAccess { tools: &tools, network, direct: Some(&direct) };
-    let result =
-        provision::install(host, &machine.facts, &request, access, &|archive| archives.fetch(archive), &sink);
+    let access = WheelAccess { tools: &tools, network, index: None, direct: Some(&direct) };
+    let result = provision::install(host, &machine.facts, &request, access, &archives, &sink);
     drop(events);
     finish(arguments, context, &result.map_err(to_failure)?, choice.as_ref())
 }
@@ -195,18 +191,6 @@ fn read_lock(context: &CommandContext<'_>, file: &str, spec: &ToolkitSpec) -> Re
         )));
     }
     Ok(lock)
-}
-
-/// Adds the install command of this distribution to the error for a toolkit that is not available as wheels.
-fn with_command(error: ProvisionError, machine: &MachineState) -> ProvisionError {
-    match error {
-        ProvisionError::NotInWheels { toolkit, why, .. } => {
-            let description = machine.catalogue.get(&toolkit);
-            let command = description.and_then(|one| install_command(&machine.facts, &one.install));
-            ProvisionError::NotInWheels { toolkit, why, command }
-        }
-        other => other,
-    }
 }
 
 /// Names the command that explains a backend whose toolkit gpubuild does not install.

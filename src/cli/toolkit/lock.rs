@@ -1,15 +1,19 @@
 //! `gpubuild toolkit lock`: pins the wheels or archives of a release.
 
+use std::collections::BTreeSet;
+
 use gpubuild_core::shell::word;
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
-use gpubuild_exec::python::{Network, PipInstallError, WheelAccess};
+use gpubuild_exec::python::{PipInstallError, WheelAccess};
 use gpubuild_host::{HostPath, WriteFiles};
+use gpubuild_plan::packages;
 use gpubuild_plan::plan::kits;
-use gpubuild_plan::wheels::WheelLock;
+use gpubuild_plan::wheels::{WheelLock, lock};
+use gpubuild_toolchain::provision::kit::{self, ToolkitLayout};
 use gpubuild_toolchain::provision::locks::PROJECT_FOLDER;
-use gpubuild_toolchain::provision::pin::{self, PinError};
-use gpubuild_toolchain::provision::{ProvisionError, kit, redist};
+use gpubuild_toolchain::provision::pin::{self, PinError, PinOrigin, PinRequest};
+use gpubuild_toolchain::provision::{ProvisionError, redist};
 
 use super::{ToolkitSpec, archives};
 use crate::cli::build::NetworkArguments;
@@ -33,6 +37,12 @@ pub(super) struct ToolkitLockArguments {
     /// Folder with wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
+    /// Index of Python packages to use instead of PyPI (CUDA) or AMD's index (ROCm)
+    #[arg(long, value_name = "URL", conflicts_with = "manifest", value_parser = index_url)]
+    index: Option<String>,
+    /// GPUs for which ROCm's libraries get kernels: `gfx942,gfx1100` [default: those of this machine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "manifest", value_parser = gpu)]
+    gpus: Vec<String>,
     /// Pin the archives in NVIDIA's manifest of the release (CUDA 12): `redistrib_12.9.1.json`
     #[arg(long, value_name = "FILE|URL", conflicts_with = "find_links")]
     manifest: Option<String>,
@@ -51,24 +61,30 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
         return Err(Failure::usage(id!("usage.conflict"), message).hint("write the lock to a file"));
     }
     let toolkit = arguments.spec.toolkit.as_str();
-    let release = arguments.spec.release.as_ref().ok_or_else(|| {
-        Failure::usage(id!("toolkit.unknown-release"), format!("no release of {toolkit} is specified"))
-            .hint(format!("specify one, for example `gpubuild toolkit lock {toolkit}@13.0`"))
-    })?;
     let machine =
         machine::inspect(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
     let kit = kit::of(toolkit).map_err(|error| super::failure(&error))?;
+    let description = machine.catalogue.get(toolkit);
+    let release = arguments.spec.release.as_ref().ok_or_else(|| {
+        let offered = description.and_then(|description| description.offered.as_deref());
+        let since = offered.map(|offered| offered.since.to_string()).unwrap_or_default();
+        Failure::usage(id!("toolkit.unknown-release"), format!("no release of {toolkit} is specified"))
+            .hint(format!("specify one, for example `gpubuild toolkit lock {toolkit}@{since}`"))
+    })?;
     let network = arguments.network.network(context.host);
     let lock = if let Some(place) = &arguments.manifest {
         let text = archives::manifest(context, place, network)?;
         redist::lock(kit, toolkit, release, &text, place).map_err(|error| failure(&error))?
     } else {
-        let description = machine.catalogue.get(toolkit);
+        let gpus = gpus(arguments, kit, &machine);
+        let index = arguments.index.as_deref().or(kit.index.as_deref());
+        let origin = PinOrigin { index, gpus: &gpus };
         let requirement =
-            pin::requirement(kit, toolkit, description, release).map_err(|error| failure(&error))?;
+            pin::requirement(kit, toolkit, description, release, origin).map_err(|error| failure(&error))?;
         let find_links = folders(context, &arguments.find_links)?;
-        let printed = resolve(context, &machine, &requirement, &find_links, network)?;
-        pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?
+        let request = PinRequest { requirement: &requirement, index, find_links: &find_links, network };
+        let printed = resolve(context, &machine, &request)?;
+        pin::lock(kit, toolkit, release, origin, &printed).map_err(|error| failure(&error))?
     };
     let text = pin::text(&lock, kit);
     if is_printed {
@@ -84,6 +100,8 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
     }
     context.printer.status(&document.text());
     let is_found = path.parent().is_some_and(|folder| folder.file_name() == Some(PROJECT_FOLDER));
+    // The distribution's packages have precedence for a toolkit that has both, unless the lock is named.
+    let is_found = is_found && packages::set_of(toolkit).is_none();
     let option = if is_found { String::new() } else { format!(" --lock {}", word(path.as_str(), "FILE")) };
     context
         .printer
@@ -91,13 +109,32 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
     Ok(Exit::Done)
 }
 
+/// The GPUs for which a kit with kernels in wheels of their own is locked.
+fn gpus(arguments: &ToolkitLockArguments, kit: &ToolkitLayout, machine: &MachineState) -> Vec<String> {
+    if !kit.each || !arguments.gpus.is_empty() {
+        return arguments.gpus.clone();
+    }
+    let of_machine = machine.facts.gpus.iter().filter_map(|gpu| gpu.arch.clone());
+    of_machine.filter(|arch| gpu(arch).is_ok()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn index_url(text: &str) -> Result<String, String> {
+    let expected = "the URL of an index must begin with https:// and have no user, password or query";
+    if lock::is_index(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+}
+
+fn gpu(text: &str) -> Result<String, String> {
+    let number = text.strip_prefix("gfx").unwrap_or_default();
+    let is_number = (3..=5).contains(&number.len())
+        && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if is_number { Ok(text.to_owned()) } else { Err("a GPU of AMD is named `gfx1100`".to_owned()) }
+}
+
 /// The output of uv for a requirement. Downloads uv if it is missing.
 pub(in crate::cli) fn resolve(
     context: &CommandContext<'_>,
     machine: &MachineState,
-    requirement: &str,
-    find_links: &[HostPath],
-    network: Network,
+    request: &PinRequest<'_>,
 ) -> Result<String, Failure> {
     let host = context.host;
     let tools = InstalledTools::of(&machine.inventory);
@@ -106,8 +143,9 @@ pub(in crate::cli) fn resolve(
         (None, Some(fetch)) => {
             let events = Events::new(context.printer, MessageFormat::Human);
             let sink = |event: &BuildEvent| events.show(event);
-            let direct = sources::wheels(context, &machine.facts, network);
-            let access = WheelAccess { tools: &tools, network, direct: Some(&direct) };
+            let direct = sources::wheels(context, &machine.facts, request.network);
+            let access =
+                WheelAccess { tools: &tools, network: request.network, index: None, direct: Some(&direct) };
             gpubuild_exec::python::fetch(host, &fetch, access, &sink)
                 .map_err(|error| Failure::of(&error, Exit::Negative))?
         }
@@ -117,7 +155,7 @@ pub(in crate::cli) fn resolve(
         gpubuild_host::folders::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
     host.create_dir_all(&cache)?;
     let scratch = host.temporary_dir(&cache)?;
-    let printed = pin::resolve(host, &tools, &uv, requirement, &scratch, find_links, network);
+    let printed = pin::resolve(host, &tools, &uv, request, &scratch);
     // Leftovers do not affect later runs.
     let _ = host.remove(&scratch);
     printed.map_err(|error| failure(&error))

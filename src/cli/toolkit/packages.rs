@@ -5,7 +5,7 @@ use gpubuild_exec::exec::BuildEvent;
 use gpubuild_host::Host;
 use gpubuild_plan::wheels::TargetWheels;
 use gpubuild_toolchain::packages::{self, PackageRequest};
-use gpubuild_toolchain::provision::{PackageError, ProvisionError};
+use gpubuild_toolchain::provision::{PackageError, ProvisionError, kit};
 
 use super::failure;
 use super::install::{ToolkitInstallArguments, finish};
@@ -25,7 +25,10 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let toolkit = arguments.spec.toolkit.clone();
     let facts = &machine.facts;
-    let to_failure = |error: ProvisionError| failure(&with_command(error, &arguments.spec.toolkit, machine));
+    let to_failure = |error: ProvisionError| {
+        let failure = failure(&with_command(error, &arguments.spec.toolkit, machine));
+        or_wheels(failure, &arguments.spec.toolkit, machine)
+    };
     if arguments.spec.release.is_some() {
         return Err(to_failure(PackageError::NoRelease { toolkit }.into()));
     }
@@ -67,4 +70,18 @@ fn with_command(error: ProvisionError, toolkit: &str, machine: &MachineState) ->
         }
         other => other,
     }
+}
+
+/// Names the vendor's wheels as another way, if the failure is about the distribution or its release and there are wheels.
+fn or_wheels(mut failure: Failure, toolkit: &str, machine: &MachineState) -> Failure {
+    let of_distribution =
+        matches!(failure.id.as_str(), "toolkit.no-packages-here" | "toolkit.unknown-release");
+    let Some(kit) = kit::embedded().kits.get(toolkit).filter(|_| of_distribution) else { return failure };
+    let offered = machine.catalogue.get(toolkit).and_then(|one| one.offered.as_deref());
+    let is_here = kit.on.is_empty() || kit.on.contains(&machine.facts.platform.os);
+    if let (Some(offered), true) = (offered, is_here) {
+        let lock = format!("or pin the vendor's wheels: `gpubuild toolkit lock {toolkit}@{}`", offered.since);
+        failure.hint = Some(failure.hint.map_or_else(|| lock.clone(), |hint| format!("{hint}, {lock}")));
+    }
+    failure
 }

@@ -18,6 +18,7 @@ use gpubuild_plan::artifacts::{Manifest, manifest_path};
 use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::wheels::tag::WheelLibc;
+use gpubuild_toolchain::provision::pin::PinRequest;
 use gpubuild_toolchain::venv::choose::{VenvChoice, VenvQuery, choose};
 use gpubuild_toolchain::venv::needs::{NeededToolkit, RuntimeNeeds, of_build};
 use gpubuild_toolchain::venv::provide::{Mode, ProvideError, ProvideJob, Provided, provide};
@@ -231,7 +232,13 @@ impl<'t> VenvWork<'_, 't> {
         }
         let requirements = pylock::requirements(&choice.wheels);
         let (context, request) = (self.context, &self.request);
-        let text = lock::resolve(context, self.machine, &requirements, &request.find_links, request.network)?;
+        let pin = PinRequest {
+            requirement: &requirements,
+            index: None,
+            find_links: &request.find_links,
+            network: request.network,
+        };
+        let text = lock::resolve(context, self.machine, &pin)?;
         pylock::check(&text, &choice.wheels).map_err(|error| Failure::of(&error, Exit::Negative))?;
         let written = context.host.write(file, text.as_bytes());
         written.map_err(|error| self.failure(&VenvProblem::io("write", file, &error)))

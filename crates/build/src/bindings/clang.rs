@@ -83,7 +83,7 @@ impl PinnedClang {
     fn get(&self, host: &dyn Host) -> Result<HostPath, WheelFetchError> {
         let tools = InstalledTools::of(&machine::inspect(host, Catalogue::embedded()).inventory);
         let network = Network::from_env(host.env());
-        let access = WheelAccess { tools: &tools, network, direct: None };
+        let access = WheelAccess { tools: &tools, network, index: None, direct: None };
         fetch(host, &self.fetch, access, &output::report)
     }
 }

@@ -272,7 +272,7 @@ fn lock(job: &BuildJob<'_>) -> Result<FileLock, BuildError> {
 /// The installed tools, with those that the plan requires downloaded.
 fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildError> {
     let mut tools = job.tools.clone();
-    let access = WheelAccess { tools: &job.tools, network: job.network, direct: job.direct };
+    let access = WheelAccess { tools: &job.tools, network: job.network, index: None, direct: job.direct };
     for fetch in &plan.fetch {
         match fetch.tool.as_str() {
             target::ZIG => {

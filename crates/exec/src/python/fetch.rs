@@ -252,7 +252,7 @@ mod tests {
         let host =
             RecordedHost::builder(Os::Linux, arch).env("GPUBUILD_CACHE", "/c").file(loader, "").build();
         let tools = InstalledTools::default();
-        let access = WheelAccess { tools: &tools, network, direct: None };
+        let access = WheelAccess { tools: &tools, network, index: None, direct: None };
         let notes: Mutex<Vec<String>> = Mutex::default();
         let sink = |event: &BuildEvent| notes.lock().unwrap().push(format!("{event:?}"));
         let optional = fetch_optional(&host, &libclang::pinned(), access, &sink).unwrap();

@@ -238,6 +238,9 @@ impl PipCall<'_> {
         for folder in self.find_links {
             command = command.args(["--find-links", folder.as_str()]);
         }
+        if let Some(index) = self.access.index {
+            command = command.args(["--index-url", index]);
+        }
         if self.access.network == Network::Offline && !self.find_links.is_empty() {
             command = command.arg("--no-index");
         }
@@ -362,7 +365,7 @@ mod tests {
             host.write(&root.join("bin/signal"), signal.as_bytes()).unwrap();
             let wheels = [pinned("ninja", 0)];
             let into = InstallTarget::Folder(&target);
-            let access = WheelAccess { tools: &tools, network: Network::Allowed, direct: None };
+            let access = WheelAccess { tools: &tools, network: Network::Allowed, index: None, direct: None };
             assert!(install(&host, access, &wheels, into, &[], &|_| {}).is_err(), "{signal}");
             let seen = host.read_text(&root.join("bin/seen")).unwrap();
             assert!(host.path(seen.trim()).is_inside(&root.join("target")), "{seen}");

@@ -24,6 +24,8 @@ pub struct WheelAccess<'a> {
     pub tools: &'a InstalledTools,
     /// Whether an index may be used.
     pub network: Network,
+    /// The URL of an index, if not the one that uv or pip uses.
+    pub index: Option<&'a str>,
     /// Installs wheels in folders where neither uv nor pip is installed.
     pub direct: Option<&'a dyn UnpackWheel>,
 }

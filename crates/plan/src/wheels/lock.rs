@@ -18,6 +18,8 @@ pub const SCHEMA: &str = "gpubuild.lock/1";
 const LARGEST_FILE: u64 = 16 << 40;
 /// The longest name of a package, and the longest version, in bytes.
 const LONGEST_WORD: usize = 100;
+/// The longest URL of an index in bytes.
+const LONGEST_INDEX: usize = 1000;
 
 /// The wheels or archives of one release of a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,9 @@ pub struct WheelLock {
     pub release: Version,
     /// The complete version: `13.0.3`.
     pub version: Version,
+    /// The index of Python packages that has the wheels, if not the one that uv or pip uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
     /// Supported platforms, sorted: `linux-x86_64`.
     pub platforms: Vec<String>,
     /// The base components, which are always installed, and the optional ones.
@@ -126,6 +131,12 @@ impl WheelLock {
     pub fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!("`schema` is `{}`, not `{SCHEMA}`", self.schema));
+        }
+        if let Some(index) = self.index.as_deref().filter(|index| !is_index(index)) {
+            return Err(format!(
+                "`{}` is not the URL of an index (https, without a user)",
+                clean::short(index, LONGEST_WORD)
+            ));
         }
         let is_sum = |text: &str| {
             text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -285,6 +296,16 @@ impl PinnedWheel {
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).max().unwrap_or_default()
     }
+}
+
+/// Whether a text is the URL of an index that a lock may name: with encryption or on this machine, and without a user and password.
+#[must_use]
+pub fn is_index(text: &str) -> bool {
+    const SCHEMES: [&str; 4] = ["https://", "file:///", "http://127.0.0.1", "http://localhost"];
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._+~%-".contains(&byte);
+    SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+        && text.len() <= LONGEST_INDEX
+        && text.bytes().all(is_plain)
 }
 
 /// Whether a text can be a name or version in lines, paths and requirements.

@@ -16,6 +16,9 @@ use super::{BUFFER, Hashed, RejectReason, RejectedArchive, WINDOW_LOG, rejected,
 /// The largest accepted total size of the files in bytes.
 const LARGEST: u64 = 8 << 30;
 
+/// The offset of `ustar` in the header of a tar archive.
+const TAR_MARK: usize = 257;
+
 /// The memory that decompressing xz may use, in KiB: enough for `xz -9`.
 const XZ_MEMORY: u32 = 128 << 10;
 
@@ -44,6 +47,8 @@ pub fn unpack_tree(
     let file = host.open(archive).map_err(read)?;
     let mut file: HashedFile = BufReader::with_capacity(BUFFER, Hashed::new(file));
     let start = file.fill_buf().map_err(read)?;
+    // A tar archive without compression has its mark behind the first name.
+    let is_tar = start.get(TAR_MARK..TAR_MARK + 5) == Some(b"ustar");
     let mut tree = Tree { host, folder, strip: request.strip, names: Names::default(), bytes: 0 };
     let mut rest = match start {
         [0x1f, 0x8b, ..] => tree.unpack(GzDecoder::new(file))?.into_inner(),
@@ -63,6 +68,7 @@ pub fn unpack_tree(
             io::copy(&mut file, &mut io::sink()).map_err(read)?;
             file
         }
+        _ if is_tar => tree.unpack(file)?,
         other => return Err(rejected(RejectReason::Format(format_of(other)))),
     };
     if !rest.fill_buf().map_err(read)?.is_empty() {

@@ -42,10 +42,12 @@ pub struct EnvSetting {
 #[must_use]
 pub fn settings(installation: &Prefix, os: Os) -> Vec<EnvSetting> {
     let toolkit = &installation.record.toolkit;
-    let of_packages = || packages::set_of(toolkit).map(|set| &set.env);
-    let Some(env) = kit::embedded().kits.get(toolkit).map(|kit| &kit.env).or_else(of_packages) else {
-        return Vec::new();
+    let env = if installation.record.packages.is_empty() {
+        kit::embedded().kits.get(toolkit).map(|kit| &kit.env)
+    } else {
+        packages::set_of(toolkit).map(|set| &set.env)
     };
+    let Some(env) = env else { return Vec::new() };
     let lib = installation.record.lib.as_deref().unwrap_or("lib");
     let value = |path: &str| -> HostPath {
         let path = kit::on(path, os).replace("{lib}", lib);

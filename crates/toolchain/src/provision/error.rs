@@ -17,16 +17,6 @@ pub enum ProvisionError {
         /// Offered ids, separated by commas.
         offered: String,
     },
-    /// The toolkit is known, but not available as wheels.
-    #[error("gpubuild cannot install `{toolkit}`: {why}")]
-    NotInWheels {
-        /// Id of the toolkit.
-        toolkit: String,
-        /// Explanation.
-        why: String,
-        /// The command that installs it on this system.
-        command: Option<String>,
-    },
     /// The release has no lock.
     #[error("{toolkit} {asked} is not offered; offered: {offered}")]
     UnknownRelease {
@@ -157,7 +147,6 @@ impl ProvisionError {
         matches!(
             self,
             Self::UnknownToolkit { .. }
-                | Self::NotInWheels { .. }
                 | Self::UnknownRelease { .. }
                 | Self::UnknownComponent { .. }
                 | Self::Platform { .. }
@@ -195,7 +184,6 @@ impl Diagnostic for ProvisionError {
     fn id(&self) -> DiagnosticId {
         match self {
             Self::UnknownToolkit { .. } => id!("toolkit.unknown"),
-            Self::NotInWheels { .. } => id!("toolkit.not-in-wheels"),
             Self::UnknownRelease { .. } => id!("toolkit.unknown-release"),
             Self::UnknownComponent { .. } => id!("toolkit.unknown-component"),
             Self::Platform { .. } => id!("toolkit.no-wheels-here"),
@@ -217,7 +205,6 @@ impl Diagnostic for ProvisionError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::NotInWheels { command, .. } => command.as_ref().map(|command| format!("run `{command}`")),
             Self::UnknownRelease { toolkit, .. } => Some(format!(
                 "`gpubuild toolkit install {toolkit}` selects a suitable release; `gpubuild toolkit list` lists all releases"
             )),

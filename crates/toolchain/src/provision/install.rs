@@ -84,8 +84,20 @@ pub struct ArchiveRequest<'a> {
     pub into: &'a HostPath,
 }
 
-/// Downloads, verifies and unpacks an archive. Passed in, because the code for downloads and archives is in a crate above.
-pub type FetchArchive<'a> = &'a dyn Fn(&ArchiveRequest<'_>) -> Result<(), ProvisionError>;
+/// Access to archives. Passed in, because the code for downloads and archives is in a crate above.
+pub trait ArchiveAccess {
+    /// Downloads, verifies and unpacks an archive of the vendor.
+    ///
+    /// # Errors
+    /// The download fails, or the archive is not the pinned one.
+    fn fetch(&self, request: &ArchiveRequest<'_>) -> Result<(), ProvisionError>;
+
+    /// Unpacks a file of a verified wheel into a folder.
+    ///
+    /// # Errors
+    /// It is not an archive that can be unpacked there.
+    fn unpack(&self, archive: &HostPath, into: &HostPath) -> Result<(), ProvisionError>;
+}
 
 /// Computes what an installation would do. Also works on recorded hosts.
 ///
@@ -144,7 +156,7 @@ pub fn install(
     facts: &Facts,
     request: &InstallRequest,
     access: WheelAccess<'_>,
-    fetch_archive: FetchArchive<'_>,
+    archives: &dyn ArchiveAccess,
     sink: Sink<'_>,
 ) -> Result<InstalledToolkit, ProvisionError> {
     let mut first = preview(host, facts, request)?;
@@ -176,7 +188,7 @@ pub fn install(
         free: preview.free,
     });
     let kit = &kit::embedded().kits[&preview.lock.toolkit];
-    InstallWork { host, kit, preview: &preview, place: &place, access, fetch_archive, request, sink }.run()
+    InstallWork { host, kit, preview: &preview, place: &place, access, archives, request, sink }.run()
 }
 
 fn unchanged(installation: Prefix) -> InstalledToolkit {
@@ -249,7 +261,7 @@ struct InstallWork<'a> {
     preview: &'a Preview,
     place: &'a PrefixPlace,
     access: WheelAccess<'a>,
-    fetch_archive: FetchArchive<'a>,
+    archives: &'a dyn ArchiveAccess,
     request: &'a InstallRequest,
     sink: Sink<'a>,
 }
@@ -335,7 +347,7 @@ impl InstallWork<'_> {
         let find_links = &self.request.find_links;
         if let (true, [file], Some(layout)) = (wheel.is_archive(), &*wheel.files, &self.kit.archives) {
             let (url, downloads) = (&layout.url, &self.place.partial.join(DOWNLOADS));
-            return (self.fetch_archive)(&ArchiveRequest { file, url, find_links, downloads, into });
+            return self.archives.fetch(&ArchiveRequest { file, url, find_links, downloads, into });
         }
         // uv and pip refuse wheels for another platform.
         if let (Some(target), Some(direct)) = (&self.request.target, self.access.direct)
@@ -343,9 +355,25 @@ impl InstallWork<'_> {
         {
             return direct.unpack(wheel, find_links, into).map_err(ProvisionError::of_installer);
         }
+        let index = self.preview.lock.index.as_deref();
+        // Without Python, wheels come from the usual index only.
+        let direct = self.access.direct.filter(|_| index.is_none());
+        let access = WheelAccess { index, direct, ..self.access };
         let one = std::slice::from_ref(wheel);
-        python::install(self.host, self.access, one, InstallTarget::Folder(into), find_links, &|_| {})
-            .map_err(ProvisionError::of_installer)
+        python::install(self.host, access, one, InstallTarget::Folder(into), find_links, &|_| {})
+            .map_err(ProvisionError::of_installer)?;
+        self.unpack_inner(into)
+    }
+
+    /// Unpacks the archives in a wheel. They are removed, because the prefix has their files.
+    fn unpack_inner(&self, wheel: &HostPath) -> Result<(), ProvisionError> {
+        for archive in
+            self.kit.inner.iter().map(|path| wheel.join(path)).filter(|path| self.host.is_file(path))
+        {
+            self.archives.unpack(&archive, wheel)?;
+            self.host.remove(&archive).map_err(|error| ProvisionError::of_io(&error))?;
+        }
+        Ok(())
     }
 
     fn make_prefix(&self) -> Result<(Vec<String>, PrefixRecord), ProvisionError> {
@@ -353,13 +381,13 @@ impl InstallWork<'_> {
         let root = self.place.partial.join(PREFIX);
         let folders: Vec<HostPath> =
             self.preview.wheels.iter().map(|wheel| self.place.partial.join(&wheel_folder(wheel))).collect();
-        let root_in = |(wheel, folder): (&PinnedWheel, &HostPath)| {
-            if wheel.is_archive() { folder.clone() } else { folder.join(&self.kit.tree) }
-        };
-        let roots: Vec<HostPath> = self.preview.wheels.iter().zip(&folders).map(root_in).collect();
+        let archives = self.preview.wheels.iter().zip(&folders).filter(|(wheel, _)| wheel.is_archive());
+        let mut roots: Vec<HostPath> = archives.map(|(_, folder)| folder.clone()).collect();
+        roots.extend(prefix::roots(host, self.kit, &folders));
         let made = host
             .remove(&root)
             .and_then(|()| prefix::make(host, self.kit, &lock.version, &roots, &root))
+            .and_then(|()| prefix::link_roots(host, self.kit, &roots, &root))
             .and_then(|()| size(host, &folders));
         let (files, bytes) = made.map_err(|error| ProvisionError::of_io(&error))?;
         let mut notes = Vec::new();
@@ -377,7 +405,7 @@ impl InstallWork<'_> {
                 )),
             }
         }
-        if lock.has_archives() {
+        if lock.has_archives() || !self.kit.inner.is_empty() {
             let list = self.place.partial.join(files::FILES);
             let written =
                 files::hash(host, &root).and_then(|(hashes, _)| store::write_json(host, &list, &hashes));

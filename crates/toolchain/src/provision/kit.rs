@@ -1,6 +1,6 @@
 //! Kits: how to install a toolkit from its wheels or archives. The data is in `toolkits/tables/provision.toml`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use gpubuild_core::version::Version;
@@ -16,12 +16,23 @@ use super::error::ProvisionError;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitLayout {
-    /// The package whose extras list the wheels of each release.
+    /// The package whose extras list the wheels of each release, or with `each`, the one whose version is the toolkit's.
     pub names: String,
+    /// Whether every package is requested by itself, because no package lists them.
+    #[serde(default)]
+    pub each: bool,
+    /// The index of the vendor, if the wheels are not in PyPI.
+    pub index: Option<String>,
+    /// The operating systems for which it is installed from wheels; empty: all for which there are wheels.
+    #[serde(default)]
+    pub on: Vec<Os>,
     /// The components of a release.
     pub components: Vec<LayoutPart>,
-    /// The folder in every wheel that maps to the toolkit's root.
-    pub tree: String,
+    /// The folders in wheels that map to the toolkit's root. A `*` at the end stands for the rest of a name.
+    pub trees: Vec<String>,
+    /// Archives in wheels, which are unpacked in the folder of the wheel.
+    #[serde(default)]
+    pub inner: Vec<String>,
     /// A program in the prefix (`{exe}` is `.exe` on Windows) with its arguments. It must run successfully in a complete
     /// installation.
     pub verify: Vec<String>,
@@ -75,9 +86,10 @@ pub struct LayoutPart {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartWheel {
-    /// Package name in the index.
+    /// Package name in the index. `{gpu}` stands for each GPU for which it is requested.
     pub package: String,
     /// The extra of the package `names` that includes it.
+    #[serde(default)]
     pub extra: String,
 }
 
@@ -124,21 +136,11 @@ pub struct VersionFile {
     pub text: String,
 }
 
-/// A toolkit that is not available as wheels.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UnavailableToolkit {
-    /// Explanation for messages.
-    pub why: String,
-}
-
 /// The complete table.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
 pub struct Kits {
-    /// Toolkits that are not available as wheels, by id.
-    pub elsewhere: BTreeMap<String, UnavailableToolkit>,
     /// Toolkits that are available as wheels, by id.
-    #[serde(flatten)]
     pub kits: BTreeMap<String, ToolkitLayout>,
 }
 
@@ -163,23 +165,24 @@ pub fn embedded() -> &'static Kits {
 /// Finds the kit of a toolkit.
 ///
 /// # Errors
-/// The toolkit is unknown, or it is not available as wheels.
+/// The toolkit is unknown.
 pub fn of(toolkit: &str) -> Result<&'static ToolkitLayout, ProvisionError> {
     let kits = embedded();
-    kits.kits.get(toolkit).ok_or_else(|| match kits.elsewhere.get(toolkit) {
-        Some(elsewhere) => ProvisionError::NotInWheels {
-            toolkit: toolkit.to_owned(),
-            why: elsewhere.why.clone(),
-            command: None,
-        },
-        None => ProvisionError::UnknownToolkit { asked: toolkit.to_owned(), offered: offered(kits) },
-    })
+    let unknown = || ProvisionError::UnknownToolkit { asked: toolkit.to_owned(), offered: offered(kits) };
+    kits.kits.get(toolkit).ok_or_else(unknown)
 }
 
 /// The toolkits that can be installed on some machine, separated by commas.
 fn offered(kits: &Kits) -> String {
     let sets = packages::all().iter().map(|set| set.toolkit.as_str());
-    kits.kits.keys().map(String::as_str).chain(sets).collect::<Vec<_>>().join(", ")
+    kits.kits
+        .keys()
+        .map(String::as_str)
+        .chain(sets)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Upper estimate of the disk space of installations in bytes.
@@ -199,11 +202,11 @@ mod tests {
         let catalogue = Catalogue::embedded();
         for (id, kit) in &embedded().kits {
             assert!(catalogue.get(id).is_some(), "{id}");
-            assert!(!gpubuild_plan::wheels::lock::offered(id).is_empty(), "{id}");
+            let has_lock = !gpubuild_plan::wheels::lock::offered(id).is_empty();
+            assert_eq!(has_lock, !kit.each, "{id}");
             if let Some(stub) = &kit.stub {
                 assert_eq!(regex_lite::Regex::new(&stub.function).unwrap().captures_len(), 2, "{id}");
             }
         }
-        assert!(embedded().elsewhere.keys().all(|id| catalogue.get(id).is_some()));
     }
 }

@@ -32,7 +32,9 @@ pub mod verify;
 pub use error::ProvisionError;
 pub use gpubuild_plan::offer::PREFIX;
 pub(crate) use install::runs;
-pub use install::{ArchiveRequest, FetchArchive, InstallChange, InstalledToolkit, Preview, install, preview};
+pub use install::{
+    ArchiveAccess, ArchiveRequest, InstallChange, InstalledToolkit, Preview, install, preview,
+};
 pub use kit::disk_bytes;
 pub use package_error::PackageError;
 pub use state::{Prefix, UnpackedPackage, find, installations, remove};

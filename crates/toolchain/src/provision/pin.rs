@@ -166,7 +166,31 @@ impl IndexWheel {
     }
 }
 
-/// The requirement to resolve: the kit's package with the extras of all components, `cuda-toolkit[nvcc,cudart]==13.1.*`.
+/// What a lock pins, beside the toolkit and its release.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PinOrigin<'a> {
+    /// The URL of the index, if not the one that uv uses.
+    pub index: Option<&'a str>,
+    /// The GPUs whose kernels are pinned, for toolkits with a wheel for each: `gfx1100`.
+    pub gpus: &'a [String],
+}
+
+impl PinOrigin<'_> {
+    /// The packages that a name in a kit stands for.
+    fn packages(&self, name: &str) -> Vec<String> {
+        if name.contains(GPU) {
+            self.gpus.iter().map(|gpu| name.replace(GPU, gpu)).collect()
+        } else {
+            vec![name.to_owned()]
+        }
+    }
+}
+
+/// Stands for a GPU in the names of packages.
+const GPU: &str = "{gpu}";
+
+/// The requirements to resolve, one per line: the kit's package with the extras of all components, `cuda-toolkit[nvcc,cudart]==13.1.*`, or
+/// each package.
 ///
 /// # Errors
 /// The wheels of the release do not form a complete toolkit.
@@ -175,6 +199,7 @@ pub fn requirement(
     toolkit: &str,
     description: Option<&Description>,
     release: &Version,
+    origin: PinOrigin<'_>,
 ) -> Result<String, PinError> {
     if let Some(offered) = description.and_then(|description| description.offered.as_ref())
         && *release < offered.since
@@ -186,12 +211,34 @@ pub fn requirement(
             has_manifest: kit.archives.is_some(),
         });
     }
-    let extras: Vec<&str> =
-        kit.components.iter().flat_map(|part| &part.wheels).map(|wheel| wheel.extra.as_str()).collect();
+    let wheels = kit.components.iter().flat_map(|part| &part.wheels);
+    if kit.each {
+        let names = wheels.flat_map(|wheel| origin.packages(&wheel.package));
+        let version = if release.as_str().matches('.').count() < 2 {
+            format!("{release}.*")
+        } else {
+            release.to_string()
+        };
+        return Ok(names.map(|name| format!("{name}=={version}")).collect::<Vec<_>>().join("\n"));
+    }
+    let extras: Vec<&str> = wheels.map(|wheel| wheel.extra.as_str()).collect();
     Ok(format!("{}[{}]=={release}.*", kit.names, extras.join(",")))
 }
 
-/// Resolves a requirement with uv. Returns the text of a `pylock.toml`.
+/// Requirements and where their wheels are.
+#[derive(Debug, Clone, Copy)]
+pub struct PinRequest<'a> {
+    /// The requirements, one per line.
+    pub requirement: &'a str,
+    /// The URL of an index, if not the one that uv uses.
+    pub index: Option<&'a str>,
+    /// Folders with wheels.
+    pub find_links: &'a [HostPath],
+    /// Whether the index may be used.
+    pub network: Network,
+}
+
+/// Resolves requirements with uv. Returns the text of a `pylock.toml`.
 ///
 /// # Errors
 /// See [`PinError`].
@@ -199,11 +246,10 @@ pub fn resolve(
     host: &dyn Host,
     tools: &InstalledTools,
     uv: &HostPath,
-    requirement: &str,
+    request: &PinRequest<'_>,
     scratch: &HostPath,
-    find_links: &[HostPath],
-    network: Network,
 ) -> Result<String, PinError> {
+    let PinRequest { requirement, index, find_links, network } = *request;
     let input = scratch.join("requirements.in");
     host.write(&input, format!("{requirement}\n").as_bytes())
         .map_err(|error| PinError::Write { path: input.to_string(), message: error.to_string() })?;
@@ -216,6 +262,9 @@ pub fn resolve(
     for folder in find_links {
         command = command.args(["--find-links", folder.as_str()]);
     }
+    if let Some(index) = index {
+        command = command.args(["--default-index", index]);
+    }
     if network == Network::Offline {
         command = command.arg("--offline");
         if !find_links.is_empty() {
@@ -223,7 +272,7 @@ pub fn resolve(
         }
     }
     let failed = |cause, message| PipInstallError::Failed {
-        what: requirement.to_owned(),
+        what: requirement.replace('\n', ", "),
         version: String::new(),
         cause,
         message,
@@ -247,6 +296,7 @@ pub fn lock(
     kit: &ToolkitLayout,
     toolkit: &str,
     release: &Version,
+    origin: PinOrigin<'_>,
     pylock: &str,
 ) -> Result<WheelLock, PinError> {
     let list = Pylock::parse(pylock)?;
@@ -261,11 +311,8 @@ pub fn lock(
     let version: Version = parts.join(".").parse().map_err(|_| missing(&format!("version in `{named}`")))?;
     let mut components = Vec::new();
     for part in &kit.components {
-        let wheels = part
-            .wheels
-            .iter()
-            .map(|wheel| pinned(package(&wheel.package)?, &missing))
-            .collect::<Result<Vec<_>, _>>()?;
+        let packages = part.wheels.iter().flat_map(|wheel| origin.packages(&wheel.package));
+        let wheels = packages.map(|one| pinned(package(&one)?, &missing)).collect::<Result<Vec<_>, _>>()?;
         components.push(Component {
             id: part.id.clone(),
             optional: part.optional,
@@ -277,6 +324,7 @@ pub fn lock(
     let base = || components.iter().filter(|component| !component.optional).flat_map(|one| &one.wheels);
     let platforms: Vec<String> = PLATFORMS
         .into_iter()
+        .filter(|(_, os, _)| kit.on.is_empty() || kit.on.contains(os))
         .filter(|(_, os, arch)| base().all(|wheel| wheel.files.iter().any(|file| runs(file, *os, *arch))))
         .map(|(name, ..)| name.to_owned())
         .collect();
@@ -289,6 +337,7 @@ pub fn lock(
         toolkit: toolkit.to_owned(),
         release,
         version,
+        index: origin.index.map(str::to_owned),
         platforms,
         components,
     };
@@ -335,13 +384,21 @@ fn write_lock(out: &mut String, lock: &WheelLock, kit: &ToolkitLayout) -> std::f
     if lock.has_archives() {
         write!(out, "# {name} {} from the archives that NVIDIA's redistrib_{0}.json lists. ", lock.version)?;
     } else {
-        let (version, names) = (&lock.version, &kit.names);
-        write!(out, "# {name} {version} from wheels: the packages that the wheel `{names}` lists. ")?;
+        let version = &lock.version;
+        write!(out, "# {name} {version} from wheels")?;
+        if !kit.each {
+            write!(out, ": the packages that the wheel `{}` lists", kit.names)?;
+        }
+        write!(out, ". ")?;
     }
     writeln!(out, "The format is documented in docs/reference/toolkits.md.")?;
     writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
     writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
-    writeln!(out, "version = {}\nplatforms = [{}]", quoted(lock.version.as_str()), list(&lock.platforms))?;
+    writeln!(out, "version = {}", quoted(lock.version.as_str()))?;
+    if let Some(index) = &lock.index {
+        writeln!(out, "index = {}", quoted(index))?;
+    }
+    writeln!(out, "platforms = [{}]", list(&lock.platforms))?;
     for component in &lock.components {
         writeln!(out, "\n[[components]]\nid = {}", quoted(&component.id))?;
         if component.optional {

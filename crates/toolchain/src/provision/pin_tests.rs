@@ -42,7 +42,9 @@ fn embedded_locks_are_reproducible() {
     for known in lock::offered("cuda").into_values().filter(|lock| !lock.has_archives()) {
         let full_version =
             if known.release == version("13.0") { "13.0.3.0".to_owned() } else { known.version.to_string() };
-        let made = super::lock(kit(), "cuda", &known.release, &pylock(known, &full_version)).unwrap();
+        let made =
+            super::lock(kit(), "cuda", &known.release, PinOrigin::default(), &pylock(known, &full_version))
+                .unwrap();
         assert_eq!(&made, known);
         assert_eq!(&WheelLock::parse(&text(&made, kit())).unwrap(), known);
     }
@@ -53,10 +55,10 @@ fn requirement_includes_all_components() {
     let catalogue = Catalogue::embedded();
     let cuda = catalogue.get("cuda");
     assert_eq!(
-        requirement(kit(), "cuda", cuda, &version("13.2")).unwrap(),
+        requirement(kit(), "cuda", cuda, &version("13.2"), PinOrigin::default()).unwrap(),
         "cuda-toolkit[nvcc,nvvm,cccl,cudart,crt,cublas,nvrtc]==13.2.*"
     );
-    let error = requirement(kit(), "cuda", cuda, &version("12.9")).unwrap_err();
+    let error = requirement(kit(), "cuda", cuda, &version("12.9"), PinOrigin::default()).unwrap_err();
     assert_eq!(error.id(), "toolkit.not-in-wheels");
     assert!(error.to_string().contains("contain no compiler"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("`--manifest`")), "{error}");
@@ -66,7 +68,8 @@ fn requirement_includes_all_components() {
 fn incomplete_lists_are_refused() {
     let known = lock::offered("cuda")[&version("13.0")];
     let complete = pylock(known, "13.0.3.0");
-    let made = |list: &str| super::lock(kit(), "cuda", &known.release, list).unwrap_err();
+    let made =
+        |list: &str| super::lock(kit(), "cuda", &known.release, PinOrigin::default(), list).unwrap_err();
     let error = made(&complete.replace("name = \"nvidia-nvvm\"", "name = \"other\""));
     assert_eq!(
         (error.id(), error.to_string().contains("nvidia-nvvm")),

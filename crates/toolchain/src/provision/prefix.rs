@@ -12,6 +12,53 @@ use super::kit::ToolkitLayout;
 /// Maximum folder depth, deeper than any toolkit.
 const MAX_DEPTH: usize = 40;
 
+/// The folders in wheels that map to the toolkit's root, in the order of the kit.
+pub(super) fn roots(host: &dyn ReadFiles, kit: &ToolkitLayout, wheels: &[HostPath]) -> Vec<HostPath> {
+    let in_wheel = |tree: &str, wheel: &HostPath| -> Vec<HostPath> {
+        let Some(start) = tree.strip_suffix('*') else { return vec![wheel.join(tree)] };
+        let names = host.list(wheel).unwrap_or_default();
+        names.iter().filter(|name| name.starts_with(start)).map(|name| wheel.join(name)).collect()
+    };
+    kit.trees.iter().flat_map(|tree| wheels.iter().flat_map(move |wheel| in_wheel(tree, wheel))).collect()
+}
+
+/// Links to the prefix, in the folder beside it, with the names of the roots that differ between wheels: the libraries of one wheel search
+/// for those of another in the folders beside their own (`$ORIGIN/../../_rocm_sdk_core/lib`).
+pub(super) fn link_roots(
+    host: &dyn WriteFiles,
+    kit: &ToolkitLayout,
+    roots: &[HostPath],
+    prefix: &HostPath,
+) -> io::Result<()> {
+    let (Some(folder), Some(to)) = (prefix.parent(), prefix.file_name()) else { return Ok(()) };
+    let starts: Vec<&str> = kit.trees.iter().filter_map(|tree| tree.strip_suffix('*')).collect();
+    for name in roots.iter().filter_map(|root| root.file_name()) {
+        let link = folder.join(name);
+        if starts.iter().any(|start| name.starts_with(start)) && host.read_link(&link).is_err() {
+            host.symlink(to, &link)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a link leads in the prefix, relative to its folder. `path` is the path of the link below its root, with the names of the folders;
+/// a link may lead into the root of another wheel beside its own. `None` if it leads elsewhere.
+fn link_in_prefix(path: &[&str], link: &str) -> Option<String> {
+    let folders = path.split_last().map_or(&[][..], |(_, folders)| folders);
+    let up = link.split('/').take_while(|part| *part == "..").count();
+    if up <= folders.len() {
+        return Some(link.to_owned());
+    }
+    // Out of its own root, into a root beside it.
+    let mut rest = link.split('/').skip(up);
+    let is_beside = up == folders.len() + 1 && rest.next().is_some();
+    let target: Vec<&str> = rest.collect();
+    if !is_beside || target.is_empty() || target.contains(&"..") || target == path {
+        return None;
+    }
+    Some(folders.iter().map(|_| "..").chain(target).collect::<Vec<_>>().join("/"))
+}
+
 /// Creates the tree from the roots of the toolkit in its wheels and archives. Its files are hard links to theirs, because
 /// compilers search for their parts relative to their own resolved path.
 pub(super) fn make(
@@ -22,7 +69,7 @@ pub(super) fn make(
     prefix: &HostPath,
 ) -> io::Result<()> {
     for root in roots {
-        merge(host, root, prefix, 0)?;
+        merge(host, root, prefix, &mut Vec::new())?;
     }
     for (name, to) in links(host, kit, prefix) {
         // Archives contain links.
@@ -40,28 +87,32 @@ pub(super) fn make(
 }
 
 /// Links every file below `from` into `to`. Existing files are kept.
-fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, depth: usize) -> io::Result<()> {
-    if depth > MAX_DEPTH || !host.is_dir(from) {
+fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, path: &mut Vec<String>) -> io::Result<()> {
+    if path.len() > MAX_DEPTH || !host.is_dir(from) {
         return Ok(());
     }
     host.create_dir_all(to)?;
     for name in host.list(from)? {
-        // Skip hidden files at the root: they are leftovers of the vendor's packaging.
-        if depth == 0 && name.starts_with('.') {
+        let (source, target) = (from.join(&name), to.join(&name));
+        // Skip hidden files at the root: they are leftovers of the vendor's packaging. ROCm's kernels are in the folder `.kpack`.
+        if path.is_empty() && name.starts_with('.') && !host.is_dir(&source) {
             continue;
         }
-        let (source, target) = (from.join(&name), to.join(&name));
+        path.push(name);
         if let Ok(link) = host.read_link(&source) {
-            if !host.exists(&target) && host.read_link(&target).is_err() {
+            let names: Vec<&str> = path.iter().map(String::as_str).collect();
+            let link = link_in_prefix(&names, &link);
+            if let Some(link) = link.filter(|_| !host.exists(&target) && host.read_link(&target).is_err()) {
                 host.symlink(&link, &target)?;
             }
-            continue;
+        } else {
+            match host.stat(&source)?.kind {
+                FileKind::Directory => merge(host, &source, &target, path)?,
+                FileKind::File if !host.exists(&target) => host.link(&source, &target)?,
+                _ => {}
+            }
         }
-        match host.stat(&source)?.kind {
-            FileKind::Directory => merge(host, &source, &target, depth + 1)?,
-            FileKind::File if !host.exists(&target) => host.link(&source, &target)?,
-            _ => {}
-        }
+        path.pop();
     }
     Ok(())
 }
@@ -110,4 +161,27 @@ pub(super) fn files(host: &dyn ReadFiles, folder: &HostPath) -> io::Result<Vec<S
     }
     found.sort_indirect();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::link_in_prefix;
+
+    #[test]
+    fn links_to_other_wheels_lead_into_the_prefix() {
+        for (path, link, expected) in [
+            ("lib/libx.so", "libx.so.7", Some("libx.so.7")),
+            ("lib/a/x", "../../include/x", Some("../../include/x")),
+            ("lib/libx.so", "../../_rocm_sdk_core/lib/libx.so.7", Some("../lib/libx.so.7")),
+            ("llvm", "../_rocm_sdk_core/lib/llvm", Some("lib/llvm")),
+            // The file itself, in the other wheel.
+            ("lib/libx.so.7", "../../_rocm_sdk_core/lib/libx.so.7", None),
+            ("lib/x", "../../../etc/passwd", None),
+            ("lib/x", "../..", None),
+            ("lib/x", "../../_rocm_sdk_core/../../x", None),
+        ] {
+            let path: Vec<&str> = path.split('/').collect();
+            assert_eq!(link_in_prefix(&path, link).as_deref(), expected, "{path:?} {link}");
+        }
+    }
 }

@@ -98,8 +98,15 @@ pub fn lock(
         return Err(invalid("no platform has all archives".to_owned()));
     }
     let toolkit = toolkit.to_owned();
-    let lock =
-        WheelLock { schema: SCHEMA.to_owned(), toolkit, release: line, version, platforms, components };
+    let lock = WheelLock {
+        schema: SCHEMA.to_owned(),
+        toolkit,
+        release: line,
+        version,
+        index: None,
+        platforms,
+        components,
+    };
     lock.check().map_err(invalid)?;
     Ok(lock)
 }

@@ -48,15 +48,14 @@ pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
         return of_packages(host, installation);
     }
     let mut result = Verification::default();
-    if installation.record.wheels.iter().any(PinnedWheel::is_archive) {
+    let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return result };
+    if !kit.inner.is_empty() || installation.record.wheels.iter().any(PinnedWheel::is_archive) {
         hashed_files(host, installation, &mut result);
-        let verify = kit::embedded().kits.get(&installation.record.toolkit).map(|kit| &*kit.verify);
-        compiler(host, installation, verify.unwrap_or_default(), &mut result);
+        compiler(host, installation, &kit.verify, &mut result);
         return result;
     }
-    let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return result };
     for wheel in &installation.record.wheels {
-        wheel_files(host, installation, wheel, &kit.tree, &mut result);
+        wheel_files(host, installation, wheel, &kit.trees, &mut result);
     }
     for (name, to) in prefix::links(host, kit, &installation.root) {
         let path = installation.root.join(&name);
@@ -134,7 +133,7 @@ fn wheel_files(
     host: &dyn ReadFiles,
     installation: &Prefix,
     wheel: &PinnedWheel,
-    tree: &str,
+    trees: &[String],
     result: &mut Verification,
 ) {
     let folder = installation.wheel(wheel);
@@ -151,7 +150,7 @@ fn wheel_files(
         result.files += 1;
         let original = folder.join(path);
         compare(host, &original, hash, result);
-        let inside = path.strip_prefix(tree).and_then(|rest| rest.strip_prefix('/'));
+        let inside = trees.iter().find_map(|tree| path.strip_prefix(tree.as_str())?.strip_prefix('/'));
         let used =
             inside.filter(|inside| !inside.starts_with('.')).map(|inside| installation.root.join(inside));
         if let Some(used) = used.filter(|used| !host.is_same_file(&original, used)) {

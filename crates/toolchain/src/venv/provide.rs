@@ -226,7 +226,7 @@ impl<'a> ProvidePlan<'a> {
             outcomes.push((wheel, outcome));
         }
         if !install.is_empty() {
-            let access = WheelAccess { tools: job.tools, network: job.network, direct: None };
+            let access = WheelAccess { tools: job.tools, network: job.network, index: None, direct: None };
             let into = InstallTarget::Environment { python: &environment.python };
             python::install(job.host, access, &install, into, job.find_links, job.sink)
                 .map_err(ProvideError::Install)?;
