@@ -68,6 +68,17 @@ impl Device {
     }
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = self.free_bytes >> 20;
+        write!(
+            f,
+            "{}: {}, {}, {mib} MiB free",
+            self.name, self.kind, self.description
+        )
+    }
+}
+
 /// All devices of the built backends.
 pub fn devices() -> Vec<Device> {
     // SAFETY: the first call registers the devices; indices below the count are valid, and the texts are static.

@@ -30,6 +30,14 @@ pub struct SignContext<'a> {
     pub catalogue: &'a Catalogue,
 }
 
+/// What a function observes on a host without toolkits.
+#[cfg(test)]
+fn gathered<T>(host: &gpubuild_host::RecordedHost, gather: fn(&SignContext<'_>) -> T) -> T {
+    let facts = gpubuild_detect::facts::gather(host);
+    let (inventory, catalogue) = (Inventory::default(), Catalogue::embedded());
+    gather(&SignContext { host, facts: &facts, inventory: &inventory, catalogue: &catalogue })
+}
+
 /// All observations that the checks use besides facts and toolkits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MachineSigns {

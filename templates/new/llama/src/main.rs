@@ -64,11 +64,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         println!("system: {}", system_info().trim());
         println!("built in: {}", backends().join(", "));
         for device in &devices {
-            let mib = device.free_bytes >> 20;
-            println!(
-                "device: {}: {}, {}, {mib} MiB free",
-                device.name, device.kind, device.description
-            );
+            println!("device: {device}");
         }
         return Ok(());
     };

@@ -67,11 +67,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         println!("languages: {}", languages().len());
         println!("built in: {}", backends().join(", "));
         for device in &devices {
-            let mib = device.free_bytes >> 20;
-            println!(
-                "device: {}: {}, {}, {mib} MiB free",
-                device.name, device.kind, device.description
-            );
+            println!("device: {device}");
         }
         return Ok(());
     };

@@ -351,20 +351,12 @@ fn forbids(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signs::SignContext;
-    use gpubuild_detect::toolkit::Inventory;
+    use crate::signs::gathered;
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
     fn observe(host: RecordedHostBuilder) -> InstalledKernels {
-        let host = host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n").build();
-        let facts = gpubuild_detect::facts::gather(&host);
-        gather(&SignContext {
-            host: &host,
-            facts: &facts,
-            inventory: &Inventory::default(),
-            catalogue: &gpubuild_detect::toolkit::Catalogue::embedded(),
-        })
+        gathered(&host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n").build(), gather)
     }
 
     fn linux() -> RecordedHostBuilder {

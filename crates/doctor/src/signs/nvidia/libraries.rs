@@ -249,19 +249,12 @@ impl Collision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_detect::toolkit::Inventory;
+    use crate::signs::gathered;
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
     fn observe(host: RecordedHostBuilder) -> Libraries {
-        let host = host.build();
-        let facts = gpubuild_detect::facts::gather(&host);
-        gather(&SignContext {
-            host: &host,
-            facts: &facts,
-            inventory: &Inventory::default(),
-            catalogue: &gpubuild_detect::toolkit::Catalogue::embedded(),
-        })
+        gathered(&host.build(), gather)
     }
 
     fn linux() -> RecordedHostBuilder {
