@@ -11,6 +11,7 @@ use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_host::{Clock, HostPath};
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::project::{PackTable, Project, variant};
+use gpubuild_release::manifest::is_plain_name;
 use gpubuild_release::pack::PackError;
 use gpubuild_release::pack::release::{self, PublishOptions, Published, ReleaseWork};
 use gpubuild_release::pack::sign::Signer;
@@ -103,7 +104,7 @@ pub struct PackArguments {
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     label: Option<String>,
     /// Version of the release [default: that in [pack], else that of the cargo package]
-    #[arg(long, value_name = "VERSION", conflicts_with = "from")]
+    #[arg(long, value_name = "VERSION", conflicts_with = "from", value_parser = release_version)]
     release_version: Option<String>,
     /// Serial number of the manifest [default: one more than in the folder]
     #[arg(long, value_name = "N")]
@@ -172,8 +173,18 @@ pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Ex
         now,
     };
     let published = work.publish(packing.entries, &options).map_err(|error| failure(&error))?;
+    if let Some(remains) = &published.remains {
+        context
+            .printer
+            .warning(&format!("the release was replaced, but the old one could not be removed: {remains}"));
+    }
     warn_of_unpacked(context, &table.prefer, &published);
     print_result(arguments, context, &folder, packing.packed, &published, signer.is_some())
+}
+
+fn release_version(text: &str) -> Result<String, String> {
+    let expected = "a version has letters, digits, `-`, `_`, `+` and `.`, and does not begin with `.`";
+    if is_plain_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 /// Warns of preferred backends that no variant of the release contains.

@@ -9,6 +9,7 @@
 
 pub mod closure;
 pub mod describe;
+mod existing;
 mod image;
 pub mod layer;
 mod libraries;

@@ -57,6 +57,18 @@ pub struct LinkedCrate {
     pub folder: HostPath,
 }
 
+/// Cargo's error and its last cause, without the backtrace.
+fn cargo_message(stderr: &str) -> String {
+    let text = stderr.split("Stack backtrace:").next().unwrap_or_default();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines.find(|line| line.starts_with("error")).map(|line| line.trim_start_matches("error: "));
+    match (error, lines.next_back()) {
+        (Some(error), Some(cause)) => format!("{error}: {cause}"),
+        (Some(error), None) => error.to_owned(),
+        (None, _) => text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned(),
+    }
+}
+
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<MetadataPackage>,
@@ -122,7 +134,7 @@ pub fn query(
     let cargo = |what: String| PackError::Cargo { package: folder.to_string(), what };
     let output = host.run(&command).map_err(|error| cargo(error.to_string()))?;
     if !output.success() {
-        return Err(cargo(output.stderr.lines().last().unwrap_or_default().to_owned()));
+        return Err(cargo(cargo_message(&output.stderr)));
     }
     let metadata: Metadata =
         serde_json::from_str(&output.stdout).map_err(|error| cargo(error.to_string()))?;

@@ -9,140 +9,16 @@ use gpubuild_exec::store::sha256;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::links::{refuse_link, refuse_links_below};
 use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::PackError;
+pub use super::existing::{BLOBS, MANIFEST, PackedRelease, ReleaseEntry, VARIANTS, read};
 use super::sign::Signer;
 use crate::manifest::{self, AttachedFile, ReleaseManifest, ReleasePlatform, ReleaseVariant};
 
-/// The manifest's file name.
-pub const MANIFEST: &str = "manifest.json";
 /// Suffixes of the folder under construction and of the one that was replaced.
 const NEW: &str = "new";
 const OLD: &str = "old";
-/// The folder of the blobs.
-pub const BLOBS: &str = "blobs/sha256";
-/// The folder of the entries.
-pub const VARIANTS: &str = "variants";
-/// The schema id of [`ReleaseEntry`].
-const ENTRY_SCHEMA: &str = "gpubuild.variant/1";
-/// All names that a release folder can contain at its top.
-const KNOWN_NAMES: [&str; 6] =
-    [MANIFEST, "manifest.json.minisig", VARIANTS, "blobs", "oci-layout", "index.json"];
-
-/// A packed variant: `variants/linux-x86_64-cuda13.json`. Releases that were packed on several machines are merged by these files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReleaseEntry {
-    schema: String,
-    /// The name of the released program.
-    pub name: String,
-    /// The version of the program.
-    pub version: String,
-    /// The platform, `linux-x86_64`.
-    pub platform: String,
-    /// The variant's entry in the manifest.
-    pub variant: ReleaseVariant,
-    /// The hash of each layer's contents, from [`contents`](super::layer::contents), so that a layer is not compressed again.
-    pub contents: Vec<String>,
-}
-
-impl ReleaseEntry {
-    /// Creates an entry.
-    #[must_use]
-    pub fn new(
-        name: &str,
-        version: &str,
-        platform: &str,
-        variant: ReleaseVariant,
-        contents: Vec<String>,
-    ) -> Self {
-        Self {
-            schema: ENTRY_SCHEMA.to_owned(),
-            name: name.to_owned(),
-            version: version.to_owned(),
-            platform: platform.to_owned(),
-            variant,
-            contents,
-        }
-    }
-
-    /// Whether another entry has the same files and requirements.
-    fn is_same_build(&self, other: &Self) -> bool {
-        if self.variant.provenance.is_none() {
-            return false;
-        }
-        let variant = ReleaseVariant { provenance: self.variant.provenance.clone(), ..other.variant.clone() };
-        *self == Self { variant, ..other.clone() }
-    }
-
-    fn file(&self) -> String {
-        format!("{}-{}.json", self.platform, self.variant.label)
-    }
-}
-
-/// The contents of a release folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PackedRelease {
-    /// The packed variants.
-    pub entries: Vec<ReleaseEntry>,
-    /// The manifest, if the release has one.
-    pub manifest: Option<ReleaseManifest>,
-}
-
-/// Refuses a folder that has a name that is not UTF-8: packing replaces the folder, and would delete what it does not see.
-fn refuse_unlisted(host: &dyn ReadFiles, folder: &HostPath) -> Result<(), PackError> {
-    if host.has_unlisted(folder).map_err(|error| PackError::io("read", folder, &error))? {
-        let name = "a file whose name is not UTF-8".to_owned();
-        return Err(PackError::Foreign { folder: folder.to_string(), name });
-    }
-    Ok(())
-}
-
-/// Reads a release folder. A folder that does not exist or is empty yields an empty release.
-///
-/// # Errors
-/// The folder contains something other than a release, or cannot be read.
-pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<PackedRelease, PackError> {
-    let names = match host.list(folder) {
-        Ok(names) => names,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PackedRelease::default()),
-        Err(error) => return Err(PackError::io("read", folder, &error)),
-    };
-    if let Some(foreign) = names.iter().find(|name| !KNOWN_NAMES.contains(&name.as_str())) {
-        return Err(PackError::Foreign { folder: folder.to_string(), name: format!("`{foreign}`") });
-    }
-    refuse_unlisted(host, folder)?;
-    let mut release = PackedRelease::default();
-    let path = folder.join(MANIFEST);
-    if host.is_file(&path) {
-        let bytes = host.read_start(&path, manifest::MAX_BYTES + 1);
-        let bytes = bytes.map_err(|error| PackError::io("read", &path, &error))?;
-        let manifest = manifest::read(&bytes)
-            .map_err(|problem| PackError::Damaged { path: path.to_string(), what: problem.to_string() })?;
-        release.manifest = Some(manifest);
-    }
-    let variants = folder.join(VARIANTS);
-    for name in host.list(&variants).unwrap_or_default() {
-        let path = variants.join(&name);
-        let bytes = host.read(&path).map_err(|error| PackError::io("read", &path, &error))?;
-        let damaged = |what: String| PackError::Damaged { path: path.to_string(), what };
-        let entry: ReleaseEntry =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if entry.schema != ENTRY_SCHEMA || entry.file() != name {
-            return Err(damaged(format!("it is not a `{ENTRY_SCHEMA}` document for this file name")));
-        }
-        release.entries.push(entry);
-    }
-    // A folder with known names only is not necessarily a release: other programs also create a folder `blobs`.
-    match names.into_iter().next() {
-        Some(name) if release == PackedRelease::default() => {
-            Err(PackError::Foreign { folder: folder.to_string(), name })
-        }
-        _ => Ok(release),
-    }
-}
-
 /// Checks that a release folder, its contents, and the temporary folders beside it are not links.
 ///
 /// # Errors
@@ -183,6 +59,8 @@ pub struct Published {
     pub dropped: Vec<String>,
     /// The total size of all layers in bytes, each counted once.
     pub bytes: u64,
+    /// The replaced release, if it could not be removed, with the error.
+    pub remains: Option<String>,
 }
 
 /// A release folder under construction.
@@ -307,7 +185,8 @@ impl<'a> ReleaseWork<'a> {
         new: Vec<ReleaseEntry>,
         options: &PublishOptions<'_>,
     ) -> Result<Published, PackError> {
-        let result = self.fill(new, options).and_then(|published| self.switch().map(|()| published));
+        let switched = |published| Ok(Published { remains: self.switch()?, ..published });
+        let result = self.fill(new, options).and_then(switched);
         if result.is_err() {
             // The remains do not affect later runs.
             let _ = self.clear();
@@ -327,7 +206,8 @@ impl<'a> ReleaseWork<'a> {
             self.write(&path, &pretty(entry)?)?;
         }
         let (platforms, incomplete) = platforms(&entries, options)?;
-        let mut published = Published { manifest: None, incomplete, dropped, bytes: layers.values().sum() };
+        let mut published =
+            Published { manifest: None, incomplete, dropped, bytes: layers.values().sum(), remains: None };
         let Some(first) = entries.values().next() else { return Ok(published) };
         if !published.incomplete.is_empty() {
             return Ok(published);
@@ -419,33 +299,35 @@ impl<'a> ReleaseWork<'a> {
     }
 
     /// Replaces the release folder by the new one, so that it survives a power failure.
-    fn switch(&self) -> Result<(), PackError> {
-        self.replace()?;
+    fn switch(&self) -> Result<Option<String>, PackError> {
+        let replaced = self.replace()?;
         if let Some(parent) = self.folder.parent() {
             // Not every file system can flush a folder.
             let _ = self.host.flush(&parent);
         }
-        Ok(())
+        let removed =
+            replaced.map(|path| self.host.remove(&path).map_err(|error| format!("`{path}`: {error}")));
+        Ok(removed.and_then(Result::err))
     }
 
-    fn replace(&self) -> Result<(), PackError> {
+    /// Puts the new folder in its place. Returns the path of the old one.
+    fn replace(&self) -> Result<Option<HostPath>, PackError> {
         let io = |error: std::io::Error| PackError::io("replace", &self.folder, &error);
         if !self.host.exists(&self.folder) {
-            return self.host.rename(&self.temporary, &self.folder).map_err(io);
+            return self.host.rename(&self.temporary, &self.folder).map(|()| None).map_err(io);
         }
         match self.host.exchange(&self.temporary, &self.folder) {
-            Ok(()) => {}
+            Ok(()) => Ok(Some(self.temporary.clone())),
             // Without atomic exchange, the folder is missing for a moment between the two renames.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                 let aside = beside(&self.folder, OLD);
                 self.host.remove(&aside).map_err(io)?;
                 self.host.rename(&self.folder, &aside).map_err(io)?;
                 self.host.rename(&self.temporary, &self.folder).map_err(io)?;
-                return self.host.remove(&aside).map_err(io);
+                Ok(Some(aside))
             }
-            Err(error) => return Err(io(error)),
+            Err(error) => Err(io(error)),
         }
-        self.clear()
     }
 }
 
