@@ -234,6 +234,7 @@ pub fn main() -> ExitCode {
     // Exits if a shell asks for completions.
     CompleteEnv::with_factory(command_line).complete();
     let host = RealHost::new().with_own_probes();
+    let kept = signals::keep_write_errors();
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return print_usage(&error, &host),
@@ -250,11 +251,11 @@ pub fn main() -> ExitCode {
         return print_failure(&failure, &printer, requested_output());
     }
     logging::start(&host);
+    if let Err(error) = kept {
+        log::debug!("failed to install a handler for SIGXFSZ: {error}");
+    }
     if let Err(error) = signals::keep_exit_statuses() {
         log::debug!("failed to stop ignoring SIGCHLD: {error}");
-    }
-    if let Err(error) = signals::keep_write_errors() {
-        log::debug!("failed to install a handler for SIGXFSZ: {error}");
     }
     if !arguments.command.is_read_only()
         && let Err(error) = signals::listen(&host)

@@ -81,7 +81,7 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
     let project = prepare(arguments, context)?;
     let written = if arguments.dry_run { WrittenReport::No } else { WrittenReport::Yes };
     if written == WrittenReport::Yes {
-        place::write(context.host, &project)?;
+        write(context, &project)?;
         drop(lock);
         let done = fetch(arguments, context, &project);
         print_summary(arguments, context, &project, done);
@@ -93,6 +93,18 @@ pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exi
         context.printer.print(&report::plan(&project))?;
     }
     Ok(Exit::Done)
+}
+
+/// Writes the project. A signal ends the command when it is complete.
+fn write(context: &CommandContext<'_>, project: &PlacedProject) -> Result<(), Failure> {
+    context.check_interrupt()?;
+    let writing = context.interrupt.register(|| {});
+    if let Some(writing) = &writing {
+        writing.started(|| {});
+    }
+    place::write(context.host, project)?;
+    drop(writing);
+    context.check_interrupt()
 }
 
 /// Two calls for the same folder would find no file of each other, and mix their files. Without a writable cache folder there is no lock.

@@ -231,13 +231,17 @@ fn invalid_archives_leave_nothing_and_the_next_call_completes() {
     let Some(sandbox) = Sandbox::new() else { return };
     let good = Redist::new();
     good.lock(&sandbox);
+    let mut longer = good.served();
+    longer[1].1.push(0);
     let mut wrong = good.served();
-    wrong[1].1.push(0);
+    *wrong[1].1.last_mut().unwrap() ^= 1;
     let mut missing = good.served();
     missing.remove(1);
-    for (served, id, text) in
-        [(wrong, "source.hash-mismatch", "nothing was unpacked"), (missing, "net.status", "redist/cuda_cccl")]
-    {
+    for (served, id, text) in [
+        (longer, "archive.size", "another file than the pinned one"),
+        (wrong, "source.hash-mismatch", "nothing was unpacked"),
+        (missing, "net.status", "redist/cuda_cccl"),
+    ] {
         let server = Server::start(files(served));
         install(&sandbox, &["--from", &server.url("redist/")]).fails(1, id).says(&[text]);
         holds_nothing(&sandbox);

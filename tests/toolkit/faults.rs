@@ -35,6 +35,31 @@ fn truncated_wheel_is_reported_before_unpacking() {
     sandbox.install(&[]).succeeds();
 }
 
+/// The folder of an incomplete installation is emptied, so not through a link.
+#[cfg(unix)]
+#[test]
+fn links_in_place_of_own_folders_are_removed() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    sandbox.write("photos/holiday.jpg", "mine");
+    let partial = sandbox.path("cache/toolkits/.cuda-13.0.partial");
+    for link in [partial.clone(), partial.join("wheels")] {
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(sandbox.path("photos"), &link).unwrap();
+        sandbox.install(&[]).succeeds();
+        assert!(std::fs::symlink_metadata(sandbox.path("cache/toolkits/cuda-13.0")).unwrap().is_dir());
+        assert_eq!(std::fs::read_to_string(sandbox.path("photos/holiday.jpg")).unwrap(), "mine");
+        sandbox.run(&["toolkit", "remove", "cuda@13.0"]).succeeds();
+    }
+}
+
+#[test]
+fn lock_with_an_id_that_is_no_name_is_refused() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let lock = wheels::lock(&sandbox.wheels).replace("id = \"base\"", "id = \"/etc\"");
+    sandbox.write("lock.toml", &lock);
+    sandbox.install(&[]).fails(2, "toolkit.lock-broken").says(&["is not a name"]);
+}
+
 #[test]
 fn missing_wheel_is_reported() {
     for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {

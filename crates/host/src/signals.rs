@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::RealHost;
 use crate::interrupt::Interrupt;
 
-/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that terminates every child of `host`. Call it once at startup.
+/// Installs a handler for Ctrl-C, SIGTERM, SIGQUIT and SIGHUP that terminates every child of `host`. Call it once at startup.
 ///
 /// The first signal terminates the children and makes [`RunPrograms::run`](crate::RunPrograms::run) return
 /// [`RunError::Interrupted`](crate::RunError::Interrupted). A second signal kills them with all their descendants. After that, or if no
@@ -95,10 +95,10 @@ pub fn keep_write_errors() -> io::Result<()> {
 
 #[cfg(unix)]
 fn start(handle: impl Fn(u8) + Send + 'static) -> io::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     use signal_hook::iterator::Signals;
 
-    let mut listed = vec![SIGINT, SIGTERM];
+    let mut listed = vec![SIGINT, SIGTERM, SIGQUIT];
     if !is_ignored(SIGHUP) {
         listed.push(SIGHUP);
     }

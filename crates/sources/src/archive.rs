@@ -10,10 +10,9 @@ use gpubuild_release::fetch::{Client, FetchTarget, FileDownload};
 use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 use gpubuild_release::url::Url;
 
+use crate::error::LARGEST_ARCHIVE;
 use crate::{SourceError, SourceRequest, cargo_config, python_index, registry};
 
-/// The largest accepted archive in bytes.
-const LARGEST: u64 = 2 << 30;
 /// Name of the partial archive in a temporary folder.
 pub(crate) const PARTIAL: &str = "archive";
 
@@ -39,14 +38,16 @@ pub(crate) fn find(
     }
     let url = address(request, locked)?;
     (request.progress)(&format!("downloading {}", locked.name()));
-    download(request.client, &url, locked.sha256.as_deref().unwrap_or_default(), scratch).map(Some)
+    download(request.client, &url, locked.sha256.as_deref().unwrap_or_default(), LARGEST_ARCHIVE, scratch)
+        .map(Some)
 }
 
-/// Downloads and verifies an archive. Continues a download that was interrupted.
+/// Downloads and verifies an archive of at most `limit` bytes. Continues a download that was interrupted.
 pub(crate) fn download(
     client: &Client<'_>,
     url: &Url,
     expected: &str,
+    limit: u64,
     scratch: &HostPath,
 ) -> Result<HostPath, SourceError> {
     let host = client.host;
@@ -54,12 +55,12 @@ pub(crate) fn download(
     let target = FetchTarget { url, scope: CredentialScope::Server };
     let mut was_restarted = false;
     loop {
-        let outcome = client.file(target, &path, &state, LARGEST);
+        let outcome = client.file(target, &path, &state, limit);
         let outcome = outcome.map_err(|error| SourceError::download(&path, error))?;
         match outcome {
             FileDownload::Complete | FileDownload::InParts => {}
             FileDownload::Missing => return Err(SourceError::Missing { url: url.shown() }),
-            FileDownload::TooLarge => return Err(SourceError::TooLarge { url: url.shown(), limit: LARGEST }),
+            FileDownload::TooLarge => return Err(SourceError::TooLarge { url: url.shown(), limit }),
         }
         let (found, _) = hash_file(host, &path).map_err(|error| SourceError::write(&path, &error))?;
         if found == expected {

@@ -10,6 +10,9 @@ use gpubuild_release::fetch::{DownloadError, FetchError};
 use gpubuild_release::unpack::RejectedArchive;
 use gpubuild_release::url::BadUrl;
 
+/// The largest accepted archive in bytes, if its size is not known.
+pub(crate) const LARGEST_ARCHIVE: u64 = 2 << 30;
+
 /// Why sources are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -270,6 +273,9 @@ impl Diagnostic for SourceError {
             }
             Self::Index { .. } => {
                 "check the URL of the index, and that no proxy or sign-in page answers in its place"
+            }
+            Self::TooLarge { limit, .. } if *limit < LARGEST_ARCHIVE => {
+                "check the URL: the server sends another file than the pinned one"
             }
             Self::TooLarge { .. } => "check the URL; larger sources can be cloned with `git` or vendored",
             _ => return None,

@@ -7,6 +7,7 @@ use gpubuild_release::fetch::Client;
 use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 use gpubuild_release::url::Url;
 
+use crate::error::LARGEST_ARCHIVE;
 use crate::{SourceError, archive};
 
 /// An archive of a toolkit.
@@ -16,6 +17,8 @@ pub struct ToolkitArchive<'a> {
     pub path: &'a str,
     /// Its sha256.
     pub sha256: &'a str,
+    /// Its size in bytes; 0 if it is not known.
+    pub size: u64,
     /// The URL of the vendor or of a mirror, with a final `/`.
     pub url: &'a str,
     /// Folders that may contain it, at the same path or directly.
@@ -55,7 +58,8 @@ impl ToolkitArchive<'_> {
         }
         let url = Url::parse(&format!("{}{}", self.url, self.path))?;
         client.host.create_dir_all(scratch).map_err(|error| SourceError::write(scratch, &error))?;
-        archive::download(client, &url, self.sha256, scratch)
+        let limit = if self.size > 0 { self.size } else { LARGEST_ARCHIVE };
+        archive::download(client, &url, self.sha256, limit, scratch)
     }
 
     /// The archive in one of the folders.

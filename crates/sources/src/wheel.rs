@@ -9,6 +9,7 @@ use gpubuild_plan::wheels::tag::{self, TagFit, WheelLibc};
 use gpubuild_release::fetch::Client;
 use gpubuild_release::unpack::tree::{TreeRequest, unpack_tree};
 
+use crate::error::LARGEST_ARCHIVE;
 use crate::{SourceError, archive, python_index};
 
 /// Downloads wheels from the index that uv or pip is configured to use.
@@ -74,7 +75,8 @@ impl IndexWheels<'_> {
             let (name, version) = (wheel.package.clone(), wheel.version.clone());
             return Err(SourceError::NoWheel { name, version, index: page.shown() });
         };
-        let archive = archive::download(&self.client, &page.join(&file.url)?, &sha256, scratch)?;
+        let archive =
+            archive::download(&self.client, &page.join(&file.url)?, &sha256, LARGEST_ARCHIVE, scratch)?;
         Ok((archive, sha256))
     }
 }

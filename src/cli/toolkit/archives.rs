@@ -65,6 +65,7 @@ impl ArchiveAccess for ArchiveClient<'_> {
             path: &request.file.name,
             sha256: &request.file.sha256,
             url: self.mirror.as_deref().unwrap_or(request.url),
+            size: request.file.size,
             folders: request.find_links,
             downloads: request.downloads,
         };

@@ -1,5 +1,6 @@
 //! The release that `toolkit install` installs: the named one, else one that fits this machine and the current project.
 
+use gpubuild_core::arch::parse_cuda_list;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Inventory;
@@ -13,6 +14,9 @@ use gpubuild_plan::wheels::WheelLock;
 use crate::cli::machine::MachineState;
 use crate::cli::project::open_project;
 use crate::cli::{CommandContext, Failure, plan};
+
+/// Values of `--cuda-archs` that are not lists.
+const ARCH_KEYWORDS: [&str; 4] = ["auto", "native", "all", "all-major"];
 
 /// The release as requested on the command line.
 pub(super) struct RequestedRelease<'a> {
@@ -43,6 +47,11 @@ pub(super) fn choose(
     let table = project.as_ref().and_then(|project| project.file.backends.get(&backend));
     let of_project = project.as_ref().map(|project| &project.file);
     let archs = ArchSelection::cuda(requested.cuda_archs, host.env(), of_project);
+    if let Some(list) = requested.cuda_archs.filter(|list| !ARCH_KEYWORDS.contains(list)) {
+        parse_cuda_list(list).map_err(|error| {
+            Failure::usage(id!("cuda.arch.invalid"), format!("{error} (--cuda-archs {list})"))
+        })?;
+    }
     let verdict = state.matrix.verdict(backend);
     let nothing = Inventory::default();
     let mut machine = OfferMachine {

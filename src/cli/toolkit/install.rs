@@ -73,9 +73,16 @@ pub(super) fn run(
     let target = arguments.target.get()?;
     let target = target.target().map(|target| wheels(&machine, &arguments.spec, target)).transpose()?;
     if arguments.lock.is_none() && gpubuild_plan::packages::set_of(&arguments.spec.toolkit).is_some() {
+        if arguments.from.is_some() {
+            return Err(from_conflict(&arguments.spec.toolkit));
+        }
         return packages::run(arguments, context, host, &machine, target);
     }
     let (mut request, choice) = request(arguments, context, host, &machine, target)?;
+    let has_archives = request.lock.as_ref().is_none_or(WheelLock::has_archives);
+    if arguments.from.is_some() && !has_archives {
+        return Err(from_conflict(&arguments.spec.toolkit));
+    }
     let (folder, mirror) = archive_place(arguments.from.as_deref(), context)?;
     request.find_links.extend(folder);
     let to_failure = |error: ProvisionError| explained(failure(&error), &arguments.spec.toolkit, &machine);
@@ -96,6 +103,14 @@ pub(super) fn run(
     let result = provision::install(host, &machine.facts, &request, access, &archives, &sink);
     drop(events);
     finish(arguments, context, &result.map_err(to_failure)?, choice.as_ref())
+}
+
+/// The failure of `--from` for a toolkit that is not installed from archives.
+fn from_conflict(toolkit: &str) -> Failure {
+    let message = format!(
+        "`--from` is for archives of CUDA 12, but this {toolkit} is installed from packages or wheels"
+    );
+    Failure::usage(id!("usage.conflict"), message).hint("name a folder that has them with `--find-links`")
 }
 
 /// Prints the result of an installation.

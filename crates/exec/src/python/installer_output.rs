@@ -99,6 +99,11 @@ pub fn cause(output: &CommandOutput) -> PipCause {
 /// Returns the last error lines (at most three), joined by `; `.
 #[must_use]
 pub fn error_summary(output: &CommandOutput) -> String {
+    if let Some((_, traceback)) = output.stderr.split_once("Traceback (most recent call last):")
+        && let Some(last) = traceback.lines().rfind(|line| line.starts_with(|c: char| c.is_alphabetic()))
+    {
+        return last.trim().to_owned();
+    }
     let lines: Vec<&str> = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let is_error =
         |line: &&str| line.to_ascii_lowercase().contains("error") || line.starts_with(['×', '├', '╰']);
@@ -123,6 +128,10 @@ mod tests {
     fn error_lines_are_summarised() {
         let pip = output("Looking in indexes\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES\nsome text\n");
         assert_eq!(error_summary(&pip), "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES");
+        let unexpected = output(
+            "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x.py\", line 1, in run\n    raise Error\nzipfile.BadZipFile: Bad CRC-32 for file 'a'\n",
+        );
+        assert_eq!(error_summary(&unexpected), "zipfile.BadZipFile: Bad CRC-32 for file 'a'");
         let uv =
             output("  × Failed to download `a==1`\n  ├─▶ Failed to fetch: `x`\n  ╰─▶ tcp connect error\n");
         assert_eq!(error_summary(&uv), "Failed to download `a==1`; Failed to fetch: `x`; tcp connect error");

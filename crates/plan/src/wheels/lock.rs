@@ -141,7 +141,8 @@ impl WheelLock {
         let is_sum = |text: &str| {
             text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         };
-        let words = [self.release.as_str(), self.version.as_str()].into_iter();
+        let ids = self.components.iter().map(|component| component.id.as_str());
+        let words = [self.release.as_str(), self.version.as_str()].into_iter().chain(ids);
         let packages = self.components.iter().flat_map(Component::packages);
         let mut words = words.chain(packages.flat_map(|one| [one.package.as_str(), one.version.as_str()]));
         if let Some(word) = words.find(|word| !is_word(word)) {

@@ -289,9 +289,13 @@ impl InstallWork<'_> {
     /// there, except for complete wheels and downloads.
     fn reuse(&self) -> io::Result<()> {
         if self.host.is_dir(&self.place.partial) {
-            let names = self.host.list(&self.place.partial)?;
-            for name in names.iter().filter(|name| !["wheels", DOWNLOADS].contains(&name.as_str())) {
-                self.host.remove(&self.place.partial.join(name))?;
+            for name in self.host.list(&self.place.partial)? {
+                let path = self.place.partial.join(&name);
+                let is_kept =
+                    ["wheels", DOWNLOADS].contains(&name.as_str()) && self.host.read_link(&path).is_err();
+                if !is_kept {
+                    self.host.remove(&path)?;
+                }
             }
         }
         let Some(existing) = Prefix::read(self.host, &self.place.published) else { return Ok(()) };

@@ -194,11 +194,17 @@ impl PrefixPlace {
     /// Acquires the lock. Calls `waiting` first if another process holds it.
     pub(crate) fn lock(&self, host: &dyn WriteFiles, waiting: &dyn Fn()) -> Result<FileLock, ProvisionError> {
         let failed = |error: std::io::Error| ProvisionError::of_io(&error);
-        if let Some(lock) = host.lock(&self.lock, Wait::No).map_err(failed)? {
-            return Ok(lock);
+        let lock = if let Some(lock) = host.lock(&self.lock, Wait::No).map_err(failed)? {
+            lock
+        } else {
+            waiting();
+            host.lock(&self.lock, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)?
+        };
+        // Files are removed in this folder, so not through a link.
+        if host.read_link(&self.partial).is_ok() {
+            host.remove(&self.partial).map_err(failed)?;
         }
-        waiting();
-        host.lock(&self.lock, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)
+        Ok(lock)
     }
 
     /// Recovers from a kill between the two renames of a replacement. The caller must hold the lock.

@@ -146,14 +146,20 @@ fn wheel_files(
         result.problem(id!("toolkit.file-missing"), &record, "is missing");
         return;
     };
-    for (path, hash) in recorded(&text) {
+    // Installers put console scripts outside the wheel.
+    for (path, hash) in recorded(&text).filter(|(path, _)| !path.split('/').any(|part| part == "..")) {
         result.files += 1;
         let original = folder.join(path);
         compare(host, &original, hash, result);
         let inside = trees.iter().find_map(|tree| path.strip_prefix(tree.as_str())?.strip_prefix('/'));
         let used =
             inside.filter(|inside| !inside.starts_with('.')).map(|inside| installation.root.join(inside));
-        if let Some(used) = used.filter(|used| !host.is_same_file(&original, used)) {
+        // The first of several wheels with the same file counts.
+        let is_of_other = || {
+            let others = installation.record.wheels.iter().filter(|other| *other != wheel);
+            others.map(|other| installation.wheel(other).join(path)).any(|other| host.exists(&other))
+        };
+        if let Some(used) = used.filter(|used| !host.is_same_file(&original, used) && !is_of_other()) {
             compare(host, &used, hash, result);
         }
     }
