@@ -40,6 +40,7 @@ fn truncated_wheel_is_reported_before_unpacking() {
 #[test]
 fn links_in_place_of_own_folders_are_removed() {
     let Some(sandbox) = Sandbox::new() else { return };
+    std::fs::create_dir(sandbox.path("photos")).unwrap();
     sandbox.write("photos/holiday.jpg", "mine");
     let partial = sandbox.path("cache/toolkits/.cuda-13.0.partial");
     for link in [partial.clone(), partial.join("wheels")] {
