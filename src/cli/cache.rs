@@ -15,7 +15,7 @@ use super::machine::{self, HostArguments};
 use super::plan::{self, SelectionArguments};
 use super::project::open_project;
 use super::target::TargetArgument;
-use super::{CommandContext, Exit, Failure, build};
+use super::{CommandContext, Exit, Failure, build, check_listable};
 use crate::report::cache::{CacheReport, ExplainDocument, PruneDocument};
 
 mod remote;
@@ -141,6 +141,7 @@ fn store(context: &CommandContext<'_>) -> Result<Store, Failure> {
         Failure::usage(id!("cache.missing"), "the cache has no folder")
             .hint("set GPUBUILD_CACHE to a folder that can be written")
     })?;
+    check_listable(context.host, &store.root)?;
     if store.access == CacheAccess::Off {
         let variable = settings::VARIABLE;
         context

@@ -6,7 +6,7 @@ use gpubuild_host::Wait;
 
 use super::project::open_project;
 use super::target::TargetArgument;
-use super::{CommandContext, Exit, Failure};
+use super::{CommandContext, Exit, Failure, check_listable};
 use crate::report::clean::CleanReport;
 
 /// Arguments of `clean`.
@@ -41,6 +41,7 @@ pub fn run(arguments: &CleanArguments, context: &CommandContext<'_>) -> Result<E
         }
         Ok(Exit::Done)
     };
+    check_listable(host, root)?;
     if !host.exists(root) && !host.exists(&removed) {
         return done(None);
     }

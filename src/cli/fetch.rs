@@ -120,6 +120,9 @@ fn set_vendor(context: &CommandContext<'_>, file: &HostPath, folder: &HostPath) 
         return Err(Failure::usage(id!("usage.no-folder"), message)
             .hint("vendored sources belong to the project: use a folder such as `third_party`"));
     }
+    if host.exists(&folder) && !host.is_dir(&folder) {
+        return Err(Failure::usage(id!("usage.no-folder"), format!("`{folder}` is not a folder")));
+    }
     let relative = folder.forward_slashes()[root.forward_slashes().len()..].trim_matches('/').to_owned();
     let failed = |error: String| {
         Failure::negative(id!("source.write-failed"), format!("failed to change `{file}`: {error}"))

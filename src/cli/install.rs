@@ -15,7 +15,7 @@ use gpubuild_release::manifest::AttachedFile;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::release::{ReleaseArguments, ReleaseInputs, SignaturePolicy, no_variant_failure, source_failure};
-use super::{CommandContext, Exit, Failure, Printer, absolute};
+use super::{CommandContext, Exit, Failure, Printer, absolute, check_listable};
 use crate::report::install::{InstallReport, InstalledListReport};
 
 /// The time limit of the smoke test in seconds.
@@ -366,6 +366,7 @@ fn list(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Ex
     };
     let mut found = Vec::new();
     for folder in folders {
+        check_listable(host, &folder)?;
         // A damaged installation is not an absent one.
         state::newest_serial(host, &folder, None).map_err(|error| failure(&error))?;
         let installed = InstalledRelease::read(host, &folder).filter(|one| one.pair.current.is_some());

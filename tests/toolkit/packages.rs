@@ -192,7 +192,9 @@ fn hosts_without_a_set_are_refused_with_another_way() {
     assert!(preview.succeeds().stdout.contains("glslc"), "{preview:#?}");
     let usage = |arguments: &[&str]| sandbox.run(&[&["toolkit", "install"], arguments].concat());
     for toolkit in ["vulkan", "cuda@13.0"] {
-        usage(&[toolkit, "--from", "mirror", "--dry-run"]).fails(2, "usage.conflict").says(&["`--find-links`"]);
+        usage(&[toolkit, "--from", "mirror", "--dry-run"])
+            .fails(2, "usage.conflict")
+            .says(&["`--find-links`"]);
     }
     usage(&["cuda", "--cuda-archs", "foo", "--dry-run"]).fails(2, "cuda.arch.invalid");
     if Repository::new().is_some() {

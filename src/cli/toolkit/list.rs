@@ -1,9 +1,10 @@
 //! `gpubuild toolkit list`: lists installed and available toolkits.
 
 use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::folders::toolkit_folder;
 use gpubuild_toolchain::provision;
 
-use crate::cli::{CommandContext, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure, check_listable};
 use crate::report;
 
 /// Arguments of `toolkit list`.
@@ -16,6 +17,9 @@ pub(super) struct ToolkitListArguments {
 
 /// Prints the list.
 pub(super) fn run(arguments: &ToolkitListArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    if let Some(folder) = toolkit_folder(context.host) {
+        check_listable(context.host, &folder)?;
+    }
     let installed = provision::installations(context.host);
     let facts = gpubuild_detect::facts::gather(context.host);
     let document = report::toolkit::ToolkitListReport::new(&installed, &Catalogue::embedded(), &facts);
