@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct BenchArguments {
-    /// Backends to measure instead of all built ones; each of them must give a result
+    /// Measure only these backends; fail if one has no result
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<Backend>,
     /// Number of rounds; each measures every backend once, and the best result counts

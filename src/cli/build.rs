@@ -49,7 +49,7 @@ pub struct BuildArguments {
     target: TargetArgument,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Fail if gpubuild.lock would have to be changed
+    /// Fail if gpubuild.lock is missing or out of date
     #[arg(long)]
     locked: bool,
     /// Folder with wheels to install; may be repeated
@@ -72,7 +72,7 @@ pub struct BuildArguments {
     /// Format of progress messages
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     message_format: MessageFormat,
-    /// Print one JSON document per line and event (same as `--message-format json`)
+    /// Print a JSON document per event, one per line (same as `--message-format json`)
     #[arg(long, conflicts_with = "message_format")]
     json: bool,
     /// Build the libraries only, not the Rust program
@@ -148,7 +148,7 @@ impl BuildArguments {
 /// `--offline`, shared by the commands that build.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct NetworkArguments {
-    /// Download nothing: neither tools nor crates nor sources
+    /// Download nothing: no tools, crates or sources
     #[arg(long)]
     offline: bool,
 }

@@ -39,9 +39,9 @@ enum CacheCommand {
     Prune(Prune),
     /// Print for each build tree whether the store has it, and what differs
     Explain(TreeArguments),
-    /// Copy the results of this project into the shared store
+    /// Upload the results of this project to the shared store
     Push(remote::TransferArguments),
-    /// Copy the results of this project from the shared store
+    /// Download the results of this project from the shared store
     Pull(remote::TransferArguments),
     /// Show whether the shared store can be used, and how many entries it has
     Stat(remote::StatArguments),

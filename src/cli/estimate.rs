@@ -44,7 +44,7 @@ pub struct EstimateArguments {
     /// Tokens of the vocabulary
     #[arg(long, value_name = "N", requires = "layers")]
     vocabulary: Option<u64>,
-    /// The output matrix is the embedding table
+    /// The output matrix is the embedding table (tied weights)
     #[arg(long, requires = "layers")]
     tied: bool,
     /// Type of the weights, unless MODEL is a file: f16, bf16, q8_0, q4_0, q4_k, q6_k [default: q4_k]
@@ -56,10 +56,10 @@ pub struct EstimateArguments {
     /// Type of the key and value cache
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = TensorType::weight_named)]
     cache_type: TensorType,
-    /// Also query the drivers in separate processes, for the memory of the devices
+    /// Also query the drivers, each in a child process, for the memory of the devices
     #[arg(long)]
     probe: bool,
-    /// Document of `gpubuild bench --json` with speeds to print beside the bounds
+    /// Print the speeds in this document of `gpubuild bench --json` beside the bounds
     #[arg(long, value_name = "FILE")]
     measured: Option<String>,
     #[command(flatten)]

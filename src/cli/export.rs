@@ -20,10 +20,10 @@ use crate::report::export::{ExportReport, ExportedCommands, ExportedPresets};
 /// Arguments of `export`.
 #[derive(Debug, clap::Args)]
 pub struct ExportArguments {
-    /// Folder for `lib` and `include`
+    /// Folder to write `lib`, `include` and `share` into
     #[arg(value_name = "DIR", required_unless_present_any = ["compile_commands", "presets"])]
     to: Option<String>,
-    /// Write the compile commands of all sources for clangd, with nvcc's arguments translated to those of clang
+    /// Write the compile commands of all sources for clangd; nvcc's arguments are translated for clang
     #[arg(long, value_name = "FILE")]
     compile_commands: Option<String>,
     /// Write a CMake preset for each tree, which opens the same build in editors: `CMakeUserPresets.json` in the source folder

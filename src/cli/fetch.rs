@@ -17,8 +17,7 @@ pub struct FetchArguments {
     /// Copy the sources into a folder of the project, and set `vendor` in gpubuild.toml to it
     #[arg(long, value_name = "DIR")]
     vendor: Option<String>,
-    /// Download the pinned version of this tool into gpubuild's cache, and nothing else; needs no project. May be
-    /// repeated
+    /// Download only these tools, separated by commas, into gpubuild's cache, without a project
     #[arg(long, value_enum, value_name = "TOOL", value_delimiter = ',', conflicts_with_all = ["vendor", "locked", "project"])]
     tool: Vec<Tool>,
     #[command(flatten)]
@@ -36,7 +35,7 @@ pub struct UpdateArguments {
 
 #[derive(Debug, clap::Args)]
 struct LockArguments {
-    /// Fail if gpubuild.lock would have to be changed
+    /// Fail if gpubuild.lock is missing or out of date
     #[arg(long)]
     locked: bool,
     /// Folder of the project [default: the nearest parent folder with gpubuild.toml]

@@ -58,7 +58,7 @@ pub struct InstallArguments {
 /// Requirements on how a variant was built.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ProvenanceArguments {
-    /// Install only if the signed manifest says how the variant was built
+    /// Install only if a signed statement says how the variant was built
     #[arg(long)]
     require_provenance: bool,
     /// Repository that the variant must have been built from; implies `--require-provenance`

@@ -117,7 +117,7 @@ enum GpubuildCommand {
     Detect(detect::DetectArguments),
     /// Find problems with toolkits and drivers, and print the fix
     Doctor(Box<doctor::DoctorArguments>),
-    /// Do what the doctor recommends, step by step
+    /// Apply the doctor's fixes, step by step
     Setup(Box<setup::SetupArguments>),
     /// Explain what a backend needs, or what a finding means
     Explain(explain::ExplainArguments),
@@ -143,9 +143,9 @@ enum GpubuildCommand {
     Bench(bench::BenchArguments),
     /// Estimate which devices fit a language model, and its speed
     Estimate(Box<estimate::EstimateArguments>),
-    /// Install runtime libraries into a Python environment
+    /// Install run-time libraries into a Python environment
     Venv(Box<venv::VenvArguments>),
-    /// Manage the build store
+    /// Manage the build store and the shared store
     Cache(cache::CacheArguments),
     /// Generate CI jobs, or run them locally
     Ci(Box<ci::CiArguments>),

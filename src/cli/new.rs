@@ -32,14 +32,14 @@ pub struct NewArguments {
     /// Name of the crate [default: the last component of PATH, or the template's]
     #[arg(long, value_name = "NAME", conflicts_with = "list")]
     name: Option<String>,
-    /// Backends of the project, separated by commas, `auto` or `all` [default: auto, or cpu where features
-    /// name them]
+    /// Backends of the project, separated by commas, `auto` or `all` [default: auto; cpu for templates
+    /// whose crate features select backends]
     #[arg(long, value_name = "LIST", conflicts_with = "list")]
     backends: Option<String>,
     /// Use the libraries of this gpubuild checkout instead of the published ones
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     gpubuild_path: Option<String>,
-    /// Do not download the sources of the template and missing tools
+    /// Do not download the template's sources or missing tools
     #[arg(long, conflicts_with = "list")]
     offline: bool,
     /// Print what would be written without writing it

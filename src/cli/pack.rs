@@ -79,7 +79,7 @@ struct WheelArguments {
 /// Arguments of `pack`.
 #[derive(Debug, clap::Args)]
 pub struct PackArguments {
-    /// Folder of the release; existing variants are kept, and the folder is replaced atomically. Folder of the wheels
+    /// Folder of the release or of the wheels; a release keeps its other variants and is replaced atomically
     #[arg(long, value_name = "DIR")]
     out: String,
     /// What to write
@@ -90,7 +90,7 @@ pub struct PackArguments {
     /// Add the variants of another release folder instead of building; may be repeated
     #[arg(long, value_name = "DIR")]
     from: Vec<String>,
-    /// Pack this finished program of a cargo package instead of building; may be repeated, the first one is smoke-tested
+    /// Pack this program instead of building; may be repeated, the first one is smoke-tested by `install`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "variant", "backends", "project"])]
     program: Vec<String>,
     /// Pack the libraries with their headers, a CMake package and a file for pkg-config, instead of a program [default:

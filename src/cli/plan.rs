@@ -25,16 +25,16 @@ use crate::report;
 /// What to build: shared by all commands that plan.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SelectionArguments {
-    /// Backends to build, separated by commas, `auto` or `all` [default: auto]
+    /// Backends, separated by commas, `auto` or `all` [default: auto]
     #[arg(long, value_name = "LIST")]
     pub backends: Option<String>,
-    /// Drop named backends that cannot be built here, with a warning, instead of failing
+    /// Leave out named backends that cannot be built here, with a warning
     #[arg(long)]
     pub allow_missing: bool,
     /// Number of parallel compilers [default: one per processor thread]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// Install the missing toolkits of named backends into gpubuild's own folder, without root
+    /// Install toolkits that a named backend lacks into gpubuild's cache, without root
     #[arg(long)]
     pub provision: bool,
     /// CUDA architectures: `auto`, `native`, `all`, `all-major`, or a list such as `80,90a` [default:

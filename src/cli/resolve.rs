@@ -19,7 +19,7 @@ pub struct ResolveArguments {
     /// Folder of a release, its manifest.json, the URL of either, or `oci://HOST/NAME:TAG`
     #[arg(long, value_name = "PLACE", required_unless_present = "python", conflicts_with = "python")]
     manifest: Option<String>,
-    /// Print the Python packages for this machine instead: PyTorch, CuPy, ONNX Runtime, and their indexes
+    /// Print the PyTorch, CuPy and ONNX Runtime packages for this machine, with their indexes, instead
     #[arg(long, conflicts_with_all = ["key", "name"])]
     python: bool,
     /// With `--python`: also print the wheel variant properties (PEP 817, 825) that fit this machine

@@ -77,7 +77,7 @@ pub fn run(arguments: &SelfArguments, context: &CommandContext<'_>) -> Result<Ex
         Origin::Unknown(program) => {
             let message = format!("`{program}` is not part of an installation by `gpubuild install`");
             return Err(Failure::usage(id!("self.not-installed"), message)
-                .hint("update it in the way it was installed"));
+                .hint("update it with the tool that installed it"));
         }
     };
     let release = ReleaseArguments {

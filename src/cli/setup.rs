@@ -24,19 +24,19 @@ pub struct SetupArguments {
     /// Backends to set up [default: those whose hardware is present]
     #[arg(long, value_name = "LIST")]
     backends: Option<String>,
-    /// Folder with gpubuild.toml, or the file itself
-    #[arg(long, value_name = "PATH")]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
+    #[arg(long, value_name = "DIR")]
     project: Option<String>,
     /// Print the steps without running them
     #[arg(long)]
     dry_run: bool,
-    /// Run every step without asking, except steps that ask for root
+    /// Run every step without asking, except steps that need root
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
-    /// With `--yes`: also run steps that ask for root
+    /// With `--yes`: also run steps that need root
     #[arg(long, requires = "yes")]
     sudo: bool,
-    /// Print one JSON document per line and event
+    /// Print a JSON document per event, one per line
     #[arg(long)]
     pub json: bool,
 }

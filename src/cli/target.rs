@@ -15,7 +15,7 @@ use super::Failure;
 /// `--target`, for the commands that plan, build, or use the outputs of a build.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct TargetArgument {
-    /// Build for another platform: Rust's name of it, with the oldest glibc if that matters, such as
+    /// Platform of the build: a Rust target, optionally with the oldest glibc, such as
     /// `x86_64-unknown-linux-gnu.2.28`, or `host` for this machine [default: gpubuild.toml, else host]
     #[arg(long, value_name = "TRIPLE")]
     target: Option<String>,

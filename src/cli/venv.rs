@@ -33,10 +33,10 @@ pub struct VenvArguments {
     /// Python for a new environment: a version or a program
     #[arg(long, value_name = "PYTHON")]
     python: Option<String>,
-    /// Backends to prepare for if nothing was built: cuda, vulkan, …
+    /// If nothing was built: the backends to install libraries for
     #[arg(long, value_name = "LIST")]
     backends: Option<String>,
-    /// Major CUDA version to prepare for if nothing was built
+    /// If nothing was built: the major version of CUDA
     #[arg(long, value_name = "MAJOR")]
     cuda: Option<u64>,
     #[command(flatten)]
@@ -47,10 +47,10 @@ pub struct VenvArguments {
     /// Table of wheels to use instead of the built-in one
     #[arg(long, value_name = "FILE")]
     wheels: Option<String>,
-    /// Replace other versions in the environment
+    /// Replace other versions of the libraries in the environment
     #[arg(long)]
     force: bool,
-    /// Change nothing: check that all libraries are installed and load
+    /// Check that all libraries are installed and load, without changing anything
     #[arg(long, conflicts_with = "force")]
     check: bool,
     /// Copy the libraries and their dependencies into this folder

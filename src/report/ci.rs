@@ -150,7 +150,7 @@ impl<'a> GithubMatrix<'a> {
     }
 }
 
-/// The matrix for GitHub of the jobs that test what others packed.
+/// The matrix for GitHub of the jobs that test packages of other jobs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GithubTests<'a> {

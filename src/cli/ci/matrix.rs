@@ -37,10 +37,12 @@ pub(super) struct CiMatrixArguments {
     /// Order the jobs so that those whose inputs differ from this commit are first, and print on stderr the reason for each job
     #[arg(long, value_name = "REF", conflicts_with = "changed_since")]
     changed_first: Option<String>,
-    /// Name of the run in names of Jobs and folders, for `--format kubernetes`: up to 30 of a to z, digits and `-`
+    /// Name of the run, part of the names of Jobs and folders (`kubernetes`): up to 30 characters of a to z, digits
+    /// and `-`
     #[arg(long, value_name = "NAME", default_value = "1", value_parser = cluster::run_name)]
     pub(super) run: String,
-    /// Print the jobs that test what others packed, instead of those that build, for `--format github`, `gitlab` and `kubernetes`
+    /// Print the jobs that test packages of other jobs instead of those that build (`github`, `gitlab`,
+    /// `kubernetes`)
     #[arg(long)]
     pub(super) tests: bool,
     /// One part of several, for services that limit the number of jobs: `1/2`
@@ -124,7 +126,7 @@ pub(super) fn run(arguments: &CiMatrixArguments, context: &CommandContext<'_>) -
     Ok(Exit::Done)
 }
 
-/// Prints the jobs that test what others packed.
+/// Prints the jobs that test packages of other jobs.
 fn print_tests(
     rows: &Rows,
     format: CiMatrixForm,

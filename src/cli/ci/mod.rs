@@ -31,7 +31,7 @@ enum CiCommand {
     Init(workflow::InitArguments),
     /// Check that the workflow file is what `init` would write
     Verify(workflow::VerifyArguments),
-    /// Run one of the jobs on this machine
+    /// Run a job on this machine
     Run(run::CiRunArguments),
     /// Check whether a build would succeed, before starting it
     Preflight(run::PreflightArguments),

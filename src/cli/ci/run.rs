@@ -27,7 +27,7 @@ pub(super) struct CiRunArguments {
     /// Name of the job, as printed by `gpubuild ci matrix`
     #[arg(value_name = "JOB")]
     row: String,
-    /// First install the packages that the job's image lacks; for disposable machines
+    /// First install the packages that the job needs; for disposable machines only
     #[arg(long)]
     setup: bool,
     /// Pack the result into the folder `release`

@@ -25,11 +25,11 @@ use super::{CommandContext, Exit, Failure};
 pub struct DoctorArguments {
     #[command(flatten)]
     host: HostArguments,
-    /// Required backends: whatever blocks them is an error [default: those whose hardware is present]
+    /// Backends that must work: a problem that blocks one of them is an error [default: those whose hardware is present]
     #[arg(long, value_name = "LIST", visible_alias = "require")]
     backends: Option<String>,
-    /// Folder with gpubuild.toml, or the file itself
-    #[arg(long, value_name = "PATH")]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
+    #[arg(long, value_name = "DIR")]
     project: Option<String>,
     /// Run only these checks: ids separated by commas, or groups such as `nv.*`
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
@@ -37,20 +37,20 @@ pub struct DoctorArguments {
     /// Skip these checks
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     skip: Vec<String>,
-    /// Read files, registry and environment only: query no driver, start no program
+    /// Do not query drivers or start programs
     #[arg(long)]
     offline: bool,
-    /// Run the fixes that change only gpubuild's cache, after confirmation, and print those for your shell; never
+    /// After confirmation, run the fixes that change only gpubuild's cache; print those for your shell; never use
     /// `sudo`
     #[arg(long)]
     fix: bool,
     /// Confirm `--fix` in advance
     #[arg(long, requires = "fix")]
     yes: bool,
-    /// Compile, link and run a small program per backend with the chosen toolchain
+    /// Compile, link and run a small program per backend with the selected toolchain
     #[arg(long, conflicts_with = "offline")]
     validate: bool,
-    /// Check a Dockerfile, compose file, workflow, manifest, devcontainer.json, script or CMake file instead (`-`
+    /// Check a Dockerfile, compose file, workflow, manifest, devcontainer.json, script or CMake file (`-`
     /// for standard input); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends", "binary", "log", "resolvers"])]
     file: Vec<String>,
@@ -75,7 +75,7 @@ pub struct DoctorArguments {
     /// Show which copy of a toolkit each build system selects, and how to make them agree
     #[arg(long, conflicts_with_all = ["list_checks", "fix", "validate", "save", "diff", "only", "skip", "format", "output"])]
     resolvers: bool,
-    /// Show which PyTorch and CuPy builds fit this machine's GPUs
+    /// Show which PyTorch, CuPy and ONNX Runtime packages fit this machine's GPUs
     #[arg(long, conflicts_with_all = ["list_checks", "resolvers", "fix", "validate", "save", "diff", "binary", "log", "file", "only", "skip", "backends"])]
     packages: bool,
     /// Lowest severity that makes the exit status 1

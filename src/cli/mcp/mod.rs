@@ -34,5 +34,5 @@ pub(super) fn run(
 ) -> Result<super::Exit, super::Failure> {
     let message = "this build of gpubuild has no server of the Model Context Protocol";
     Err(super::Failure::usage(gpubuild_detect::id!("mcp.not-included"), message)
-        .hint("install a published program, or build it with `cargo install gpubuild --features mcp`"))
+        .hint("build gpubuild with `--features mcp`"))
 }

@@ -30,13 +30,13 @@ enum ToolkitCommand {
     Install(install::ToolkitInstallArguments),
     /// List installed and available toolkits
     List(list::ToolkitListArguments),
-    /// Check every installed file, and run the compiler
+    /// Compare every installed file with its hash, and run the compiler
     Verify(verify::ToolkitVerifyArguments),
     /// Remove an installed toolkit
     Remove(remove::ToolkitRemoveArguments),
     /// Print the shell commands that activate a toolkit
     Env(env::ToolkitEnvArguments),
-    /// Pin the wheels of a release that gpubuild has no lock for
+    /// Write a lock file with the wheels or archives of a toolkit's release
     Lock(lock::ToolkitLockArguments),
 }
 
@@ -96,7 +96,8 @@ impl std::str::FromStr for ToolkitSpec {
 /// `--target` of the commands for toolkits.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ToolkitTarget {
-    /// The toolkit to build for another platform: compilers of this machine, libraries of `aarch64-unknown-linux-gnu`
+    /// Use the toolkit that builds for this platform, such as `aarch64-unknown-linux-gnu`: compilers of this
+    /// machine, libraries of the target
     #[arg(long, value_name = "TRIPLE")]
     target: Option<String>,
 }

@@ -40,7 +40,7 @@ pub struct DroppedRow {
 pub struct Rows {
     /// The jobs, in the order of variants, images and versions in gpubuild.toml.
     pub include: Vec<CiRow>,
-    /// The jobs that test what others packed, in the order of gpubuild.toml.
+    /// The jobs that test packages of other jobs, in the order of gpubuild.toml.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tests: Vec<CiTestRow>,
     /// Rows that cannot be built.
