@@ -71,8 +71,9 @@ struct Prune {
     form: CacheForm,
 }
 
-/// The trees of a command.
+/// The trees of a command. None of the commands compiles.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("jobs", |argument| argument.hide(true)))]
 struct TreeArguments {
     /// Build tree of the plan [default: all]
     tree: Option<String>,
