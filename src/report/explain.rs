@@ -183,9 +183,12 @@ impl ExplainPage<'_> {
         let os = self.machine.facts.platform.os;
         let roots = self.description.roots.iter().filter(|root| is_on(&root.on, os));
         let mut names: Vec<(String, String)> = Vec::new();
-        for name in roots.filter_map(|root| root.env.clone()) {
-            if !names.iter().any(|(known, _)| *known == name) {
-                names.push((name, "names its folder".to_owned()));
+        for root in roots {
+            let Some(name) = &root.env else { continue };
+            if !names.iter().any(|(known, _)| known == name) {
+                // The root is above a file: `CUDACXX` is the path of nvcc.
+                let named = if root.up > 0 { "its compiler" } else { "its folder" };
+                names.push((name.clone(), format!("names {named}")));
             }
         }
         names.extend(self.about.run_variables.iter().map(|(name, words)| (name.clone(), words.clone())));
