@@ -100,7 +100,7 @@ fn suitable_release_is_selected_and_reported() {
     assert_eq!(document["installed"]["release"], "13.0");
     assert!(document["choice"]["because"].as_str().unwrap().contains("`13.0`"), "{document:#}");
     assert_eq!(document["choice"]["passed_over"][0]["reasons"][0]["id"], "toolkit.version-unmet");
-    ran.says(&["cuda not 13.5: gpubuild.toml requires `toolkit = \"13.0\"`"]);
+    ran.says(&["cuda not 13.5: the project requires CUDA Toolkit 13.0"]);
     sandbox
         .run(&["toolkit", "install", "cuda", "--cuda-archs", "70", "--dry-run"])
         .fails(2, "toolkit.version-unmet")

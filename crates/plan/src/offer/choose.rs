@@ -145,8 +145,11 @@ fn unmet(inputs: &ReleaseInputs<'_>, one: &Offered) -> Option<Objection> {
     let requirement: VersionRequirement = text.parse().ok()?;
     (!requirement.holds(&one.version)).then(|| Objection {
         id: id!("toolkit.version-unmet"),
-        text: format!("gpubuild.toml requires `toolkit = \"{text}\"`"),
-        hint: Some("relax `toolkit` in gpubuild.toml, or install a matching version yourself".to_owned()),
+        text: format!("the project requires {} {text}", inputs.description.name),
+        hint: Some(
+            "relax `toolkit` (in a variant `toolkits`) in gpubuild.toml, or install a matching version yourself"
+                .to_owned(),
+        ),
     })
 }
 
