@@ -241,9 +241,9 @@ impl Diagnostic for WheelFetchError {
             Self::Offline { command: None, tool, folder, instead } => Some(format!(
                 "run `gpubuild fetch --tool {tool}` once without `--offline`, copy `{folder}` from a machine of the same platform that has it, or {instead}"
             )),
-            Self::Offline { tool, command: Some(command), .. } => {
-                Some(format!("install {tool}, run `{command}`, or build once without `--offline`"))
-            }
+            Self::Offline { tool, command: Some(command), .. } => Some(format!(
+                "install {tool}, run `{command}`, or run `gpubuild fetch --tool {tool}` once without `--offline`"
+            )),
             Self::Unsupported { instead, .. } => Some(instead.clone()),
             Self::NoPython { tool, instead } => Some(format!(
                 "run `gpubuild fetch --tool {tool}`, which downloads it without them; or install uv, or Python with pip; or {instead}"

@@ -47,12 +47,12 @@ pub(super) fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
             total,
             device: total,
             is_fixed,
-            reason: format!("{threads} processor threads; memory unknown"),
+            reason: format!("memory unknown; {threads} processor threads"),
         };
     };
     let fit = u32::try_from(available / each).unwrap_or(u32::MAX).max(1);
     let reason = format!(
-        "{threads} processor threads; {} of memory available, {} per device compiler",
+        "{} of memory available, {} per device compiler; {threads} processor threads",
         bytes::show(available),
         bytes::show(each)
     );

@@ -61,7 +61,7 @@ pub fn kits_of_project(
                 ..Reason::new(
                     id!("plan.toolkit-missing"),
                     format!(
-                        "{} builds {backend} with the {}, which was not found",
+                        "building the {backend} backend of {} requires the {}, which was not found",
                         profile.name, description.name
                     ),
                 )

@@ -299,7 +299,7 @@ fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
         return vec![
             Reason::new(
                 id!("project.backend-unknown"),
-                format!("gpubuild.toml does not say how this project switches {backend} on"),
+                format!("gpubuild.toml does not say how to enable {backend} in this project"),
             )
             .hint(format!("add `[backends.{backend}]` with its `options`")),
         ];

@@ -160,7 +160,6 @@ fn disk_space(
 fn memory(facts: &Facts, plan: &Plan) -> PreflightCheck {
     let check =
         |outlook, text, hint| PreflightCheck { id: id!("memory.short"), what: "memory", outlook, text, hint };
-    let reasons: Vec<&str> = plan.trees.iter().map(|tree| tree.jobs.reason.as_str()).collect();
     let Some(available) = facts.memory.available_bytes else {
         return check(Outlook::Unknown, "the available memory is unknown".to_owned(), None);
     };
@@ -175,6 +174,7 @@ fn memory(facts: &Facts, plan: &Plan) -> PreflightCheck {
             Some("close other programs, or add swap".to_owned()),
         );
     }
-    let reason = reasons.first().map(|reason| format!("; {reason}")).unwrap_or_default();
-    check(Outlook::Good, format!("{} available{reason}", bytes::show(available)), None)
+    // The reason for the number of jobs names the available memory.
+    let text = plan.trees.first().map(|tree| tree.jobs.reason.clone());
+    check(Outlook::Good, text.unwrap_or_else(|| format!("{} available", bytes::show(available))), None)
 }
