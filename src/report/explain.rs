@@ -187,8 +187,8 @@ impl ExplainPage<'_> {
             let Some(name) = &root.env else { continue };
             if !names.iter().any(|(known, _)| known == name) {
                 // The root is above a file: `CUDACXX` is the path of nvcc.
-                let named = if root.up > 0 { "its compiler" } else { "its folder" };
-                names.push((name.clone(), format!("names {named}")));
+                let meaning = if root.up > 0 { "its compiler" } else { "its folder" };
+                names.push((name.clone(), format!("names {meaning}")));
             }
         }
         names.extend(self.about.run_variables.iter().map(|(name, words)| (name.clone(), words.clone())));

@@ -6,7 +6,7 @@ use gpubuild_core::shell::word;
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::{PipInstallError, WheelAccess};
-use gpubuild_host::{HostPath, WriteFiles};
+use gpubuild_host::HostPath;
 use gpubuild_plan::packages;
 use gpubuild_plan::plan::kits;
 use gpubuild_plan::wheels::{WheelLock, lock};
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
         return Ok(Exit::Done);
     }
     let path = lock_path(arguments, context, &lock)?;
-    write(context.host, &path, &text)?;
+    context.host.write(&path, text.as_bytes())?;
     let document = LockReport::new(&lock, path.to_string());
     if arguments.json {
         context.printer.json(&document)?;
@@ -176,18 +176,6 @@ fn lock_path(
         Err(failure) if failure.id == "project.not-found" => absolute(context, &name),
         Err(failure) => Err(failure),
     }
-}
-
-/// Writes the lock atomically.
-fn write(host: &dyn WriteFiles, path: &HostPath, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or_else(|| host.path("."));
-    host.create_dir_all(&folder)?;
-    let scratch = host.temporary_dir(&folder)?;
-    let new = scratch.join("lock.toml");
-    let done = host.write(&new, text.as_bytes()).and_then(|()| host.rename(&new, path));
-    // Leftovers do not affect later runs.
-    let _ = host.remove(&scratch);
-    Ok(done?)
 }
 
 fn failure(error: &PinError) -> Failure {
