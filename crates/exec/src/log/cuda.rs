@@ -119,8 +119,12 @@ impl CudaLibraries {
     ) {
         let mut add = Vec::new();
         let files = ["library", "name", "dll"].into_iter().filter_map(|name| values.get(name));
-        let major = files.into_iter().find_map(|file| self.major_of(file));
-        let shown = platform.cuda.as_ref();
+        let named = files.clone().find_map(|file| self.release_of(file));
+        let major = named
+            .as_ref()
+            .map(Version::major)
+            .or_else(|| files.into_iter().find_map(|file| self.major_of(file)));
+        let shown = named.as_ref().or(platform.cuda.as_ref());
         let release = match major {
             Some(major) => shown.filter(|shown| shown.major() == major).or_else(|| self.of_major(major)),
             None => shown.or_else(|| self.releases.first()),
@@ -137,7 +141,8 @@ impl CudaLibraries {
             add.push(("cuda_wheel", wheel));
         }
         if let (Some(major), Some(release)) = (major, release) {
-            add.push(("cuda_release", major.to_string()));
+            let exact = named.as_ref().map(ToString::to_string);
+            add.push(("cuda_release", exact.unwrap_or_else(|| major.to_string())));
             let os = platform.os.unwrap_or(Os::Linux);
             let driver = toolkit().and_then(|toolkit| toolkit.driver_floor(release, os));
             add.extend(driver.map(|driver| ("cuda_driver", driver.to_string())));
@@ -226,6 +231,18 @@ impl CudaLibraries {
         self.releases.iter().find(|release| release.major() == major)
     }
 
+    /// The release in the name of a library's file, such as `libcudart.so.9.2`, which has both numbers up to CUDA 10.2.
+    fn release_of(&self, file: &str) -> Option<Version> {
+        let (_, number) = file.split_once(".so.")?;
+        let (major, minor) = number.split_once('.')?;
+        let is_old = matches!(major, "7" | "8" | "9" | "10") && matches!(minor, "0" | "1" | "2" | "5");
+        let is_of_toolkit = || {
+            let names = self.library.iter().flat_map(|library| &library.names);
+            names.into_iter().any(|name| names::is_name(NameKind::Library, name, file))
+        };
+        (is_old && is_of_toolkit()).then(|| number.parse().ok())?
+    }
+
     /// The major version of CUDA in the name of a library's file, such as `libcufft.so.11` or `cudart64_110.dll`.
     fn major_of(&self, file: &str) -> Option<u64> {
         let library = self
@@ -288,6 +305,27 @@ fn toolkit() -> Option<&'static Description> {
 mod tests {
     use super::*;
     use crate::log::Signatures;
+
+    #[test]
+    fn names_of_old_libraries_show_the_exact_release() {
+        for (file, expected) in [
+            ("libcudart.so.9.0", Some("9.0")),
+            ("/opt/x/libcublas.so.9.2", Some("9.2")),
+            ("libcudart.so.10.1", Some("10.1")),
+            ("libcudart.so.11.0", None),
+            ("libcublas.so.10", None),
+            ("libcurand.so.10.3.5", None),
+            ("libcusolver.so.10.6.0.245", None),
+            ("libnvinfer.so.8.6", None),
+            ("cudart64_101.dll", None),
+        ] {
+            assert_eq!(
+                Signatures::embedded().cuda.release_of(file).map(|release| release.to_string()).as_deref(),
+                expected,
+                "{file}"
+            );
+        }
+    }
 
     #[test]
     fn names_of_libraries_show_the_release_of_cuda() {
