@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
 use gpubuild_host::{ProbeAnswer, ProbeStatus};
 use serde::Deserialize;
 
@@ -24,6 +25,8 @@ pub(super) struct ParsedAnswer {
     pub(super) reason: Option<Reason>,
     /// Whether the driver returned a valid answer.
     pub(super) answered: bool,
+    /// The newest release of the toolkit that the driver supports by its own account.
+    pub(super) release: Option<Version>,
 }
 
 impl ParsedAnswer {
@@ -115,7 +118,9 @@ fn parse(backend: Backend, text: &str) -> Result<ParsedAnswer, String> {
         .chain(platforms)
         .map(|device| gpu(backend, device))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(ParsedAnswer { devices, reason: None, answered: true })
+    let number = document.driver_version.filter(|_| backend == Backend::Cuda);
+    let release = number.and_then(|number| u64::try_from(number).ok()).map(Version::of_cuda_number);
+    Ok(ParsedAnswer { devices, reason: None, answered: true, release })
 }
 
 fn gpu(backend: Backend, device: ProbedDevice) -> Result<Gpu, String> {

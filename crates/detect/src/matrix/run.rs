@@ -51,7 +51,7 @@ pub(super) fn evaluate(
         if !proven {
             reasons.extend(rule.files(needs, runtime));
         }
-        reasons.extend(rule.too_old(needs, driver.as_ref()));
+        reasons.extend(rule.too_old(needs, driver.as_ref(), answer));
         reasons.extend(rule.devices(needs, driver.as_ref()));
     }
     let state = if reasons.is_empty() { Readiness::Ready } else { Readiness::Blocked };
@@ -333,10 +333,20 @@ impl Rule<'_> {
         })
     }
 
-    fn too_old(&self, needs: &RuntimeDescription, driver: Option<&Version>) -> Option<Reason> {
+    fn too_old(
+        &self,
+        needs: &RuntimeDescription,
+        driver: Option<&Version>,
+        answer: Option<&ParsedAnswer>,
+    ) -> Option<Reason> {
         let (id, driver) = (needs.too_old?, driver?);
         let driver = self.compatibility().filter(|library| *library > driver).unwrap_or(driver);
         let release = self.input.inventory.chosen(&self.description.id)?.version()?;
+        // The floor is that of the newest update of the release; drivers know better for which they are.
+        let reported = answer.and_then(|answer| answer.release.as_ref());
+        if reported.is_some_and(|own| (own.major(), own.minor()) >= (release.major(), release.minor())) {
+            return None;
+        }
         let floor = self.description.driver_floor(release, self.input.os())?;
         (driver < floor).then(|| {
             let values = [
