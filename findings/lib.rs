@@ -17,7 +17,7 @@ macro_rules! files {
 macro_rules! log_files {
     ($extension:literal) => {
         files!("logs/", $extension,
-            "starts" "configures" "applications" "formats" "vocabularies" "drivers" "cuda-tools" "python-tools" "runtime" "builds" "messages"
+            "starts" "releases" "configures" "applications" "formats" "vocabularies" "drivers" "cuda-tools" "python-tools" "runtime" "builds" "messages"
             "programs" "toolchain" "cuda" "rocm" "graphics" "link" "languages" "cmake" "cmake-modules" "system-tools" "variants"
             "wide" "forms" "codes" "symbols" "general" "sources" "source-programs" "grid" "cells" "platforms" "commands" "names"
             "cuda-libraries" "pkg-config"
