@@ -22,7 +22,9 @@ fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     recordings(&root.join("tests/hosts"), &mut files);
-    for set in ["hosts", "hosts-2", "hosts-3", "hosts-4", "hosts-5", "hosts-6", "hosts-7", "hosts-8"] {
+    for set in
+        ["hosts", "hosts-2", "hosts-3", "hosts-4", "hosts-5", "hosts-6", "hosts-7", "hosts-8", "hosts-9"]
+    {
         recordings(&root.join("tests/unseen").join(set), &mut files);
     }
     files.retain(|file| !file.ends_with("expected.toml"));

@@ -209,6 +209,12 @@ fn eighth_machines_with_real_packages() {
     insta::assert_snapshot!(examine_hosts("hosts-8"));
 }
 
+/// From reports, written down with logs of the same projects.
+#[test]
+fn ninth_machines_from_reports() {
+    insta::assert_snapshot!(examine_hosts("hosts-9"));
+}
+
 /// The logs of all sets with the accepted ids; none if the build succeeded. Logs whose cause has no id are left out.
 pub(crate) fn all_logs() -> Vec<(Vec<String>, Vec<u8>)> {
     let mut logs = Vec::new();
