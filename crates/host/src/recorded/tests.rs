@@ -255,6 +255,15 @@ hint: docs/reference/recorded-hosts.md describes every key; `gpubuild host recor
     assert_eq!(error.to_string(), expected);
 }
 
+#[test]
+fn deep_paths_are_refused() {
+    let deep = "/a".repeat(20_000);
+    for entry in [format!("path = \"{deep}\""), format!("path = \"/x\"\nlink = \"{deep}\"")] {
+        let error = parse(&format!("[[file]]\n{entry}\n")).unwrap_err().to_string();
+        assert!(error.contains("at most 200 names"), "{error:.300}");
+    }
+}
+
 /// Asserts the line of the error in an invalid recording, and that its message contains `what`.
 fn check_bad(text: &str, line: usize, what: &str) {
     let error = RecordedHost::parse("bad.toml", text).expect_err(text);

@@ -83,8 +83,9 @@ impl RecordedTree {
     /// contradicts another one.
     pub(super) fn insert(&mut self, path: &HostPath, entry: RecordedEntry) -> Result<(), String> {
         let (root, names) = split(path).ok_or("the path is not absolute")?;
-        if names.len() > MAX_NAMES {
-            return Err(format!("the path has more than {MAX_NAMES} names"));
+        let is_long = |text: &str| pieces(self.rules, text).len() > MAX_NAMES;
+        if names.len() > MAX_NAMES || matches!(&entry, RecordedEntry::Link(target) if is_long(target)) {
+            return Err(format!("a path has at most {MAX_NAMES} names"));
         }
         self.make_root(&root);
         let Some((name, folders)) = names.split_last() else {

@@ -88,7 +88,10 @@ pub(super) fn make(
 
 /// Links every file below `from` into `to`. Existing files are kept.
 fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, path: &mut Vec<String>) -> io::Result<()> {
-    if path.len() > MAX_DEPTH || !host.is_dir(from) {
+    if path.len() > MAX_DEPTH {
+        return Err(io::Error::other(format!("`{from}` is nested in more than {MAX_DEPTH} folders")));
+    }
+    if !host.is_dir(from) {
         return Ok(());
     }
     host.create_dir_all(to)?;
