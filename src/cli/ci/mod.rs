@@ -150,14 +150,9 @@ fn check_dropped(context: &CommandContext<'_>, rows: &Rows, allow: bool) -> Resu
         }
         return Ok(());
     }
-    let needs_version =
-        named.iter().flat_map(|one| &one.reasons).any(|reason| reason.contains("[toolkit.version-unmet]"));
-    let fix = if needs_version {
-        "name an image with this version of the toolkit under `images` (`gpubuild ci images` lists all)"
-    } else {
-        "fix `[[variants]]` in gpubuild.toml"
-    };
     let lines: Vec<String> = lines(&named).iter().map(|line| format!("  {line}")).collect();
     Err(Failure::usage(id!("ci.impossible"), format!("these jobs cannot succeed:\n{}", lines.join("\n")))
-        .hint(format!("{fix}, or skip the jobs with `--allow-missing`")))
+        .hint(
+            "fix `[[variants]]` in gpubuild.toml (`gpubuild ci images` lists the toolkits of all images), or skip the jobs with `--allow-missing`",
+        ))
 }

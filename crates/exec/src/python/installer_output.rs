@@ -99,7 +99,9 @@ pub fn cause(output: &CommandOutput) -> PipCause {
 /// Returns the last error lines (at most three), joined by `; `.
 #[must_use]
 pub fn error_summary(output: &CommandOutput) -> String {
-    if let Some((_, traceback)) = output.stderr.split_once("Traceback (most recent call last):")
+    // An error that pip did not expect.
+    if let Some((_, traceback)) =
+        output.stderr.split_once("ERROR: Exception:\nTraceback (most recent call last):")
         && let Some(last) = traceback.lines().rfind(|line| line.starts_with(|c: char| c.is_alphabetic()))
     {
         return last.trim().to_owned();

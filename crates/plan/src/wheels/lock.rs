@@ -302,7 +302,14 @@ impl PinnedWheel {
 /// Whether a text is the URL of an index that a lock may name: with encryption or on this machine, and without a user and password.
 #[must_use]
 pub fn is_index(text: &str) -> bool {
-    const SCHEMES: [&str; 4] = ["https://", "file:///", "http://127.0.0.1", "http://localhost"];
+    const SCHEMES: [&str; 6] = [
+        "https://",
+        "file:///",
+        "http://127.0.0.1:",
+        "http://127.0.0.1/",
+        "http://localhost:",
+        "http://localhost/",
+    ];
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._+~%-".contains(&byte);
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
         && text.len() <= LONGEST_INDEX
