@@ -96,7 +96,14 @@ fn llama_with_cuda_runs_on_the_processor() {
     assert!(built.ok, "{}{}", built.stdout, built.stderr);
     let model = write(&project, "random.gguf", &gguf::random_llama());
     let probe = Probe { file: "llama.c", includes: headers(&source), argument: &model };
-    let ran = project.run_rust(&[probe], &[("PROBE_LAYERS", "99")]);
+    // ggml links CUDA's libraries dynamically.
+    let toolkits = project.folder.with_file_name("cache/toolkits");
+    let toolkit = std::fs::read_dir(toolkits).unwrap().find_map(|entry| {
+        let libraries = entry.unwrap().path().join("prefix/lib");
+        libraries.is_dir().then(|| libraries.to_str().unwrap().to_owned())
+    });
+    let env = [("PROBE_LAYERS", "99"), ("LD_LIBRARY_PATH", toolkit.as_deref().unwrap())];
+    let ran = project.run_rust(&[probe], &env);
     assert_eq!(devices(&ran).last(), Some(&"CPU"), "{ran}");
     assert_alive(&numbers(&ran, "logits "));
 }
