@@ -474,7 +474,7 @@ fn cublas_from_real_wheels_works_from_any_working_directory() {
             .run_online(&["venv"])
             .succeeds()
             .stdout
-            .contains("loaded: cublas says 13.1.1, cudart says 13.0")
+            .contains("loaded: cublas reports 13.1.1, cudart reports 13.0")
     );
     let link_line = sandbox.run(&["link"]).succeeds().stdout.clone();
     sandbox.start(&["sh", "-c", &format!("cc main.c -o program {link_line}")]).succeeds();
