@@ -8,9 +8,9 @@ use gpubuild_core::clean;
 use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::id;
-use gpubuild_host::HostPath;
 use gpubuild_host::interrupt::SIGINT;
 use gpubuild_host::path::NotUtf8Path;
+use gpubuild_host::{HostPath, ReadFiles};
 use serde::Serialize;
 
 use crate::report::Schema;
@@ -225,6 +225,16 @@ impl From<io::Error> for Failure {
             _ => id!("io.failed"),
         };
         Self::negative(id, error.to_string()).hint(diagnostic::file_hint(error.kind()))
+    }
+}
+
+/// Fails if this user may not list a folder: it would count as empty.
+pub(super) fn check_listable(host: &dyn ReadFiles, folder: &HostPath) -> Result<(), Failure> {
+    match host.list(folder) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(Failure::file(id!("file.failed"), "list", folder, &error))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -61,8 +61,9 @@ use clap_complete::CompleteEnv;
 use gpubuild_core::secret;
 use gpubuild_detect::id;
 use gpubuild_host::interrupt::Interrupt;
-use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, RealHost, signals};
+use gpubuild_host::{Host, HostInfo, RealHost, signals};
 
+use failure::check_listable;
 pub use failure::{Exit, Failure};
 pub use help::command_line;
 pub use input::StandardInput;
@@ -224,16 +225,6 @@ impl CommandContext<'_> {
             return Ok(());
         }
         Err(Failure { exit: Exit::Interrupted, ..Failure::negative(id!("interrupted"), "interrupted") })
-    }
-}
-
-/// Fails if this user may not list a folder: it would count as empty.
-fn check_listable(host: &dyn ReadFiles, folder: &HostPath) -> Result<(), Failure> {
-    match host.list(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(Failure::file(id!("file.failed"), "list", folder, &error))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -42,6 +42,7 @@ mod new;
 mod not_utf8;
 mod other_owner;
 mod pack;
+mod pack_folder;
 mod pack_program;
 mod pack_wheel;
 mod pitfalls;

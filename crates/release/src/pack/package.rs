@@ -180,3 +180,19 @@ fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Opt
     let depends = depends.remove(&root.id).unwrap_or_default();
     Some(CargoPackage { name: root.name.clone(), version: root.version.clone(), crates, depends })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::cargo_message;
+
+    #[test]
+    fn messages_of_cargo_have_the_error_and_its_cause() {
+        let failed = "error: failed to parse manifest at `/x/Cargo.toml`\n\nCaused by:\n  no targets specified\n\nStack backtrace:\n  13: <unknown>\n";
+        assert_eq!(
+            cargo_message(failed),
+            "failed to parse manifest at `/x/Cargo.toml`: no targets specified"
+        );
+        assert_eq!(cargo_message("    Updating index\nerror: no network\n"), "no network");
+        assert_eq!(cargo_message("killed\n\n"), "killed");
+    }
+}

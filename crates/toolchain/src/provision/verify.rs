@@ -155,11 +155,11 @@ fn wheel_files(
         let used =
             inside.filter(|inside| !inside.starts_with('.')).map(|inside| installation.root.join(inside));
         // The first of several wheels with the same file counts.
-        let is_of_other = || {
-            let others = installation.record.wheels.iter().filter(|other| *other != wheel);
-            others.map(|other| installation.wheel(other).join(path)).any(|other| host.exists(&other))
+        let is_of_wheel = |used: &HostPath| {
+            let mut wheels = installation.record.wheels.iter();
+            wheels.any(|one| host.is_same_file(&installation.wheel(one).join(path), used))
         };
-        if let Some(used) = used.filter(|used| !host.is_same_file(&original, used) && !is_of_other()) {
+        if let Some(used) = used.filter(|used| !host.is_same_file(&original, used) && !is_of_wheel(used)) {
             compare(host, &used, hash, result);
         }
     }
