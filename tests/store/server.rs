@@ -1,6 +1,6 @@
 //! A local server that stores what is sent with PUT, and can fail in every way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -58,6 +58,8 @@ struct State {
     token_uses: Option<usize>,
     /// How often each issued token can still be used.
     tokens: Vec<usize>,
+    /// The requests that were refused because their token had expired.
+    refused: BTreeSet<String>,
 }
 
 /// A server that runs until the test ends.
@@ -96,10 +98,12 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Makes the server a registry whose tokens are valid for a number of requests.
+    /// Makes the server a registry whose tokens are valid for a number of requests. If that is not 0, a request is
+    /// refused once: a simultaneous one may have used the token with which it is repeated.
     pub(crate) fn expire_tokens(&self, uses: usize) {
         let mut state = self.state.lock().unwrap();
         (state.token_uses, state.tokens) = (Some(uses), Vec::new());
+        state.refused.clear();
     }
 
     /// The number of tokens that were issued.
@@ -288,11 +292,12 @@ fn registry(state: &Mutex<State>, request: &str, token: Option<usize>, address: 
             state.tokens.push(uses);
             return Some(answer(200, "", &format!("{{\"token\":\"{}\"}}", state.tokens.len() - 1)));
         }
-        let Some(left) = token.and_then(|token| state.tokens.get_mut(token)).filter(|left| **left > 0) else {
+        if let Some(left) = token.and_then(|token| state.tokens.get_mut(token)).filter(|left| **left > 0) {
+            *left -= 1;
+        } else if state.refused.insert(request.to_owned()) || uses == 0 {
             let header = format!("WWW-Authenticate: Bearer realm=\"http://{address}/token\"\r\n");
             return Some(answer(401, &header, ""));
-        };
-        *left -= 1;
+        }
     }
     let path = request.strip_prefix("POST ")?;
     Some(answer(202, &format!("Location: {path}session\r\n"), ""))
