@@ -308,6 +308,69 @@ fn sources_changed_during_a_build_are_not_stored() {
     assert_eq!(entries(&project).len(), 1);
 }
 
+/// A project whose answer is the content of a file that neither CMake nor the compiler reports: `code` reads it.
+fn reading(script: &str, code: &str, folder: &tempfile::TempDir) -> Option<Project> {
+    let list = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\ntarget_include_directories(s PRIVATE first second)\n{script}\n"
+    );
+    let code = format!("const char *file(void) {{ return \"\"; }}\n{code}\n");
+    sharing(&[("CMakeLists.txt", &list), ("s.c", &code)], folder)
+}
+
+#[test]
+fn results_that_miss_a_change_are_not_stored() {
+    type Edit = fn(&Project);
+    let read_by_script = "file(READ value.txt VALUE)\ntarget_compile_definitions(s PRIVATE VALUE=${VALUE})";
+    let embedded = "extern const char value[];\n__asm__(\".globl value\\n.pushsection .rodata\\nvalue: .incbin \\\"\" FOLDER \"/value.txt\\\"\\n.popsection\");\nint s(void) { return value[0] - '0'; }";
+    let optional = "#if __has_include(\"optional.h\")\nint s(void) { return 2; }\n#else\nint s(void) { return 1; }\n#endif";
+    let cases: [(&str, &str, &str, Edit, Edit); 4] = [
+        (
+            "script",
+            read_by_script,
+            "int s(void) { return VALUE; }",
+            |project| project.write("value.txt", "1"),
+            |project| project.write("value.txt", "2"),
+        ),
+        (
+            "assembler",
+            "target_compile_definitions(s PRIVATE FOLDER=\"${CMAKE_SOURCE_DIR}\")",
+            embedded,
+            |project| project.write("value.txt", "1"),
+            |project| project.write("value.txt", "2"),
+        ),
+        ("missing header", "", optional, |_| (), |project| project.write("optional.h", "")),
+        (
+            "header before another one",
+            "",
+            "#include <value.h>\nint s(void) { return VALUE; }",
+            |project| project.write("second/value.h", "#define VALUE 1\n"),
+            |project| project.write("first/value.h", "#define VALUE 2\n"),
+        ),
+    ];
+    for (name, script, code, first, second) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (Some(one), Some(two)) = (reading(script, code, &folder), reading(script, code, &folder)) else {
+            return;
+        };
+        let build = |project: &Project| {
+            project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap();
+        };
+        first(&one);
+        build(&one);
+        assert_eq!(answer(&one).trim(), "1", "{name}");
+        second(&one);
+        build(&one);
+        // Another clone, and the first one from scratch, whatever Ninja made of the change.
+        first(&two);
+        second(&two);
+        build(&two);
+        assert_eq!(answer(&two).trim(), "2", "{name}: a stale result was stored");
+        one.host.remove(&one.path("build")).unwrap();
+        build(&one);
+        assert_eq!(answer(&one).trim(), "2", "{name}");
+    }
+}
+
 #[test]
 fn touched_files_with_equal_content_do_not_rebuild() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,6 +10,7 @@ mod custom;
 pub mod editor;
 pub mod error;
 pub mod folder;
+mod full_disk;
 mod kept_lines;
 pub mod known;
 pub mod launcher;

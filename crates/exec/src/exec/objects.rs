@@ -20,7 +20,7 @@ use crate::store::implicit_inputs::{self, ExternalHashes};
 use crate::store::key::KeyParts;
 use crate::store::roots::TreeRoots;
 use crate::store::sha256;
-use crate::store::table::{StampTable, has_extension};
+use crate::store::table::{StampTable, may_be_header};
 
 /// Kind of the store entries that contain the objects of a target.
 pub(super) const OBJECTS: &str = "objects";
@@ -148,6 +148,7 @@ impl ObjectContext<'_, '_> {
             parts.set("processor", "", implicit_inputs::processor(self.host)?);
         }
         let source = match self.contents.files.get(&unit.source) {
+            Some(known) if known.embeds => return None,
             Some(known) => known.sha256.clone(),
             None => self.external.hash(&unit.source)?,
         };
@@ -180,20 +181,16 @@ impl ObjectContext<'_, '_> {
         if let Some(layout) = self.layouts.get(folder) {
             return layout.clone();
         }
-        let is_header = |name: &str| {
-            let last = name.rsplit(['/', '\\']).next().unwrap_or(name);
-            !last.contains('.') || has_extension(last, &StampTable::embedded().headers)
-        };
         let path = self.host.path(folder).normalized();
         let mut names: Vec<String> = if path.is_inside(&self.roots.source) {
             let start = format!("{}/", path.as_str().trim_end_matches('/'));
             let below = self.sources.keys().filter_map(|file| file.strip_prefix(&start));
-            below.filter(|name| is_header(name)).map(str::to_owned).collect()
+            below.filter(|name| may_be_header(name)).map(str::to_owned).collect()
         } else {
             self.host.list(&path).unwrap_or_default()
         };
         if path.is_inside(&self.roots.build) {
-            names.retain(|name| is_header(name));
+            names.retain(|name| may_be_header(name));
         }
         let layout = sha256(names.join("\n").as_bytes());
         self.layouts.insert(folder.to_owned(), layout.clone());

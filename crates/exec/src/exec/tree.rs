@@ -11,7 +11,7 @@ use gpubuild_plan::plan::{PlannedTree, options};
 use serde::{Deserialize, Serialize};
 
 use super::editor::EditorInfo;
-use super::error::{BuildError, OUT_OF_MEMORY_ALONE, has_no_space, is_disk_full};
+use super::error::{BuildError, OUT_OF_MEMORY_ALONE};
 use super::launcher::statistics::LauncherStatistics;
 use super::launcher::{self, farm};
 use super::log::BuildLog;
@@ -19,7 +19,7 @@ use super::memory::{self, MemorySign};
 use super::reuse::{Reuse, ReuseResult};
 use super::shares::JobShare;
 use super::stamp::{self, BuildStamp};
-use super::{BuildJob, InstalledTools, changed, collect, special};
+use super::{BuildJob, InstalledTools, changed, collect, full_disk, special};
 use crate::cmake::file_api::{self, FileApiError, FileApiReply};
 use crate::cmake::{self, ConfigureStart, Parallelism, unused};
 use crate::diagnose::first_error;
@@ -30,9 +30,6 @@ use crate::store::files::{self, FileSnapshot};
 
 /// Start of the line that Ninja prints if it uses a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";
-
-/// Size in bytes of the file that is written to detect a full disk.
-const DISK_TEST_SIZE: usize = 128 * 1024;
 
 /// The inputs of a tree's last configuration. If they are unchanged, CMake need not run.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,8 +117,8 @@ impl TreeRun<'_> {
         self.remove_damaged(stamp.as_ref())?;
         let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
         let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
-        if let Some(stamp) = stamp.filter(|stamp| reuse.is_same(stamp, &key)) {
-            let stamp = stamp.with_sources(sources);
+        if let Some(stamp) = stamp.as_ref().filter(|stamp| reuse.is_same(stamp, &key)) {
+            let stamp = stamp.clone().with_sources(sources);
             self.write_stamp(&stamp)?;
             return Ok((stamp.built, TreeState::Unchanged));
         }
@@ -142,7 +139,8 @@ impl TreeRun<'_> {
         let mut log = BuildLog::new(self.job, &self.tree.id, log_path);
         self.remove(&BuildStamp::path(self.tree))?;
         reuse.remove_stale(self.ninja)?;
-        self.configure(&key, &sources, &mut log)?;
+        let always = reuse.has_unread_changes(stamp.as_ref(), self.ninja);
+        self.configure(&key, &sources, always, &mut log)?;
         let mut reply = self.reply()?;
         let uses_objects = reuse.restore_objects(self.ninja, &reply)?
             && self.configure_with_objects(&mut reuse, &reply, &mut log)?;
@@ -168,6 +166,7 @@ impl TreeRun<'_> {
         let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
         // Removes names of targets, which Ninja also lists.
         read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
+        reuse.judge_changes(&read)?;
         let external: Vec<&str> =
             read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
         let outside = files::snapshot(host, external);
@@ -261,9 +260,15 @@ impl TreeRun<'_> {
         Ok(file_api::read(self.job.host, &self.tree.build, configuration)?)
     }
 
-    /// Runs CMake unless the last configuration is complete and has the same inputs. Changes in the project's scripts are
-    /// detected by CMake's rules in the build files.
-    fn configure(&self, key: &str, sources: &FileSnapshot, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
+    /// Runs CMake, unless `always` is false and the last configuration is complete and has the same inputs. Changes in the
+    /// project's scripts are detected by CMake's rules in the build files.
+    fn configure(
+        &self,
+        key: &str,
+        sources: &FileSnapshot,
+        always: bool,
+        log: &mut BuildLog<'_>,
+    ) -> Result<(), BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
         let wanted = Configured {
@@ -275,7 +280,7 @@ impl TreeRun<'_> {
         let last: Option<Configured> = crate::store::read_json(host, &path);
         let is_same = |last: &Configured| last.key == wanted.key && last.files == wanted.files;
         let reply = self.reply();
-        if last.as_ref().is_some_and(is_same) && reply.is_ok() {
+        if !always && last.as_ref().is_some_and(is_same) && reply.is_ok() {
             return Ok(());
         }
         if matches!(&reply, Err(BuildError::FileApi(FileApiError::Broken { .. }))) {
@@ -296,7 +301,7 @@ impl TreeRun<'_> {
         let start = if same_options || untouched { ConfigureStart::Keep } else { ConfigureStart::Fresh };
         let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
         if !output.success() {
-            self.refuse_full_disk(log)?;
+            full_disk::refuse(self.job.host, self.tree, log)?;
             let error = Box::new(failure(log, output.exit));
             let causes = self.job.causes(log);
             let (tree, log) = (tree.id.clone(), log.path().to_string());
@@ -372,38 +377,6 @@ impl TreeRun<'_> {
         Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names, near })
     }
 
-    /// Reports a full disk after a failure. Tools report a full disk in many ways, and CMake not at all, so this writes
-    /// test files.
-    fn refuse_full_disk(&self, log: &BuildLog<'_>) -> Result<(), BuildError> {
-        let (host, build) = (self.job.host, &self.tree.build);
-        if self.is_full(&cmake::own_folder(self.tree)) {
-            return Err(BuildError::full(host, build));
-        }
-        let temporary = gpubuild_host::folders::temporary_folder(host);
-        let no_temporary_space = || BuildError::NoTemporarySpace { path: temporary.to_string() };
-        let Some(line) = log.last().iter().find(|line| is_disk_full(line)) else {
-            return if self.is_full(&temporary) { Err(no_temporary_space()) } else { Ok(()) };
-        };
-        // A compiler removes its temporary files before it ends, so the folder may have space again.
-        let is_named = line.contains(temporary.as_str()) && !line.contains(build.as_str());
-        if is_named || self.is_full(&temporary) {
-            return Err(no_temporary_space());
-        }
-        Err(BuildError::full(host, build))
-    }
-
-    /// Whether a folder has no space for a small file.
-    fn is_full(&self, folder: &HostPath) -> bool {
-        let host = self.job.host;
-        let written = host.temporary_dir(folder).and_then(|own| {
-            let written = host.write(&own.join("room"), &vec![0; DISK_TEST_SIZE]);
-            // A leftover test file does no harm.
-            let _ = host.remove(&own);
-            written
-        });
-        written.is_err_and(|error| has_no_space(&error))
-    }
-
     /// Runs the build tool. If a compiler runs out of memory, tries again with fewer parallel compilers; finished objects
     /// are kept.
     fn build(&self, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
@@ -429,7 +402,7 @@ impl TreeRun<'_> {
                 statistics.report(sink);
                 return Ok(());
             }
-            self.refuse_full_disk(log)?;
+            full_disk::refuse(self.job.host, self.tree, log)?;
             let sign = memory::sign(log.last()).map(|sign| match sign {
                 MemorySign::Silent if memory::killed_by_kernel(host) > killed_before => {
                     MemorySign::Reported("the kernel killed a process because memory was low".to_owned())

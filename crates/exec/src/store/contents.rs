@@ -5,7 +5,7 @@
 //! used only if the file is sufficiently older than the saved hashes. Both times are from the same disk, so a clock that is
 //! set back only causes files to be read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{FileSnapshot, FileStamp};
 use super::settings::Store;
-use super::{hash_file, sha256};
+use super::{hash_blocks, sha256};
 
 /// Version of the format. Files with another version are ignored.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Resolution of time stamps in nanoseconds. FAT file systems have a resolution of two seconds.
 const TICK: u128 = 2_000_000_000;
@@ -34,6 +34,12 @@ pub struct Contents {
     schema: u32,
     /// Whether all files in the build folder were built from files with these hashes.
     pub trusted: bool,
+    /// Files whose content changed since the last build that succeeded.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub changed: BTreeSet<String>,
+    /// Files that were added or removed since then.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub added_or_removed: BTreeSet<String>,
     /// Hashes by absolute path.
     pub files: BTreeMap<String, FileHash>,
     /// Modification time of the file with the hashes, in nanoseconds since 1970.
@@ -54,22 +60,55 @@ pub struct FileHash {
     /// Whether the file is a CMake script that runs git.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_git: bool,
+    /// Whether the file contains `incbin`: assemblers do not report the files that they embed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub embeds: bool,
+    /// Whether the file contains `__has_include`: compilers do not report headers that are missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_headers: bool,
+}
+
+/// Searches a text in the blocks of a file.
+struct BlockSearch {
+    finder: memchr::memmem::Finder<'static>,
+    /// The end of the blocks so far, in which an occurrence may start.
+    end: Vec<u8>,
+    found: bool,
+}
+
+impl BlockSearch {
+    fn new(text: &'static str) -> Self {
+        Self { finder: memchr::memmem::Finder::new(text), end: Vec::new(), found: false }
+    }
+
+    fn add(&mut self, block: &[u8]) {
+        let kept = self.finder.needle().len() - 1;
+        self.end.extend_from_slice(&block[..block.len().min(kept)]);
+        let contains = |text: &[u8]| self.finder.find(text).is_some();
+        self.found = self.found || contains(&self.end) || contains(block);
+        if let Some(start) = block.len().checked_sub(kept) {
+            self.end = block[start..].to_vec();
+        } else {
+            self.end.drain(..self.end.len().saturating_sub(kept));
+        }
+    }
 }
 
 impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
         let file = host.path(path);
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
-        let words = &super::table::StampTable::embedded().git_words;
-        let contains = |text: &[u8], word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
-        if is_script {
-            let text = host.read(&file).ok()?;
-            let asks_git = words.iter().any(|word| contains(&text, word));
-            return Some(Self { stamp, sha256: sha256(&text), asks_git });
-        }
+        let git_words = super::table::StampTable::embedded().git_words.iter().map(String::as_str);
+        let mut git: Vec<BlockSearch> = git_words.filter(|_| is_script).map(BlockSearch::new).collect();
+        let (mut embeds, mut headers) = (BlockSearch::new("incbin"), BlockSearch::new("__has_include"));
         // Source folders can contain models, which are larger than the memory.
-        let (sha256, _) = hash_file(host, &file).ok()?;
-        Some(Self { stamp, sha256, asks_git: false })
+        let (sha256, _) = hash_blocks(host, &file, &mut |block| {
+            let searches = git.iter_mut().chain([&mut embeds, &mut headers]);
+            searches.for_each(|search| search.add(block));
+        })
+        .ok()?;
+        let asks_git = git.iter().any(|search| search.found);
+        Some(Self { stamp, sha256, asks_git, embeds: embeds.found, asks_headers: headers.found })
     }
 }
 
@@ -105,7 +144,7 @@ impl Contents {
                 known.insert((*path).clone(), read);
             }
         }
-        Self { schema: SCHEMA, trusted: false, files: known, written: 0, read: unknown.len() }
+        Self { schema: SCHEMA, files: known, read: unknown.len(), ..Self::default() }
     }
 
     /// Returns the saved hash of a file if the file is certainly unchanged.
@@ -165,6 +204,18 @@ mod tests {
     use super::*;
     use crate::store::files;
     use gpubuild_host::{HostInfo, RealHost};
+
+    #[test]
+    fn text_is_found_across_blocks() {
+        for size in 1..9 {
+            let mut search = BlockSearch::new("incbin");
+            b".incbi, .incbin".chunks(size).for_each(|block| search.add(block));
+            assert!(search.found, "{size}");
+            let mut search = BlockSearch::new("incbin");
+            b".incbi, n incbi".chunks(size).for_each(|block| search.add(block));
+            assert!(!search.found, "{size}");
+        }
+    }
 
     #[test]
     fn unchanged_files_are_not_read_again_unless_recently_written() {

@@ -52,6 +52,15 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// # Errors
 /// The file cannot be read.
 pub fn hash_file(host: &dyn ReadFiles, path: &HostPath) -> std::io::Result<(String, u64)> {
+    hash_blocks(host, path, &mut |_| {})
+}
+
+/// Like [`hash_file`]; each block of the file is also passed to `visit`.
+pub fn hash_blocks(
+    host: &dyn ReadFiles,
+    path: &HostPath,
+    visit: &mut dyn FnMut(&[u8]),
+) -> std::io::Result<(String, u64)> {
     #[cfg(feature = "sha2")]
     let mut hash = <sha2::Sha256 as sha2::Digest>::new();
     #[cfg(not(feature = "sha2"))]
@@ -68,6 +77,7 @@ pub fn hash_file(host: &dyn ReadFiles, path: &HostPath) -> std::io::Result<(Stri
             break;
         }
         size += count as u64;
+        visit(&buffer[..count]);
         #[cfg(feature = "sha2")]
         sha2::Digest::update(&mut hash, &buffer[..count]);
         #[cfg(not(feature = "sha2"))]

@@ -63,6 +63,19 @@ pub fn has_extension(name: &str, extensions: &[String]) -> bool {
     extension.is_some_and(|extension| extensions.contains(&extension))
 }
 
+/// Whether a compiler may include a file with this path as a header.
+#[must_use]
+pub fn may_be_header(path: &str) -> bool {
+    let name = file_name(path);
+    !name.contains('.') || has_extension(name, &StampTable::embedded().headers)
+}
+
+/// The last name of a path of any system.
+#[must_use]
+pub fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ mod report;
 mod restore;
 mod stale;
 mod targets;
+mod unread;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,9 +94,7 @@ impl<'a> Reuse<'a> {
             (None, Some(store)) => contents::with_store(host, store, &tree.source, &sources),
             _ => Contents::of(host, &sources, before.as_ref()),
         };
-        // Files of an earlier build are consistent with the hashes recorded then, or this is the first build.
-        contents.trusted =
-            !host.exists(&ninja_log(tree)) || before.as_ref().is_some_and(|before| before.trusted);
+        unread::carry_over(host, tree, before.as_ref(), &mut contents);
         let note =
             job.store.as_ref().filter(|store| store.is_writable()).map(|store| store.root.join("known.json"));
         let mut external = ExternalHashes::new(host, note);

@@ -37,7 +37,7 @@ impl Reuse<'_> {
         self.contents.write(host, &contents_path(self.tree)).map_err(failed)
     }
 
-    /// Sources whose content changed since the last build but whose time stamps are not newer than it.
+    /// Sources whose content changed since the last build but whose time stamps are not newer than it, or than before.
     fn unseen_changes(&self) -> BTreeSet<String> {
         let host = self.job.host;
         let Some(before) = &self.before else { return BTreeSet::new() };
@@ -46,7 +46,9 @@ impl Reuse<'_> {
         };
         let is_unseen = |path: &&String| {
             let (now, was) = (&self.contents.files[*path], before.files.get(*path));
-            now.stamp.modified <= last && was.is_some_and(|was| was.sha256 != now.sha256)
+            was.is_some_and(|was| {
+                now.stamp.modified <= last.max(was.stamp.modified) && was.sha256 != now.sha256
+            })
         };
         self.contents.files.keys().filter(is_unseen).cloned().collect()
     }

@@ -144,6 +144,9 @@ impl Reuse<'_> {
         let units: usize = left.iter().map(|(compiled, _)| compiled.units.len()).sum();
         for (compiled, parts) in left {
             let Some(closure) = objects::closure(&compiled, &deps, &self.outputs) else { continue };
+            if closure.iter().filter_map(|path| self.contents.files.get(path)).any(|file| file.embeds) {
+                continue;
+            }
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let seconds = seconds * compiled.units.len() as f64 / units as f64;
             self.publish_target(store, &compiled, parts, closure, seconds)?;
