@@ -93,7 +93,8 @@ pub(super) fn start(
         RunError::Interrupted => {
             Failure { exit: Exit::Interrupted, ..Failure::negative(id!("run.interrupted"), "interrupted") }
         }
-        other => Failure::negative(id!("run.failed"), other.to_string()),
+        other => Failure::negative(id!("run.failed"), other.to_string())
+            .hint("run `gpubuild doctor --binary PROGRAM`, which says what the program needs to start"),
     })?;
     let code = match (output.exit, output.signal) {
         (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),

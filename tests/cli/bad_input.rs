@@ -77,6 +77,28 @@ fn missing_project_is_reported() {
     project.run(&["build"]).fails(2, "project.source-missing").says(&["elsewhere", "submodule"]);
 }
 
+/// `clean` would delete them.
+#[test]
+fn sources_in_the_build_folder_are_refused() {
+    for (key, source, binary) in [
+        ("project.source", ".gpubuild/demo/src", "app"),
+        ("project.source", "native/../.gpubuild/demo", "app"),
+        ("binary.package", "native", ".gpubuild/demo/app"),
+    ] {
+        let project = Sandbox::new();
+        let file = format!(
+            "schema = 1\n[project]\nname = \"demo\"\nsource = \"{source}\"\n[binary]\npackage = \"{binary}\"\n"
+        );
+        project.write("gpubuild.toml", &file);
+        project.write("native/CMakeLists.txt", "");
+        project.write(&format!("{source}/CMakeLists.txt"), "");
+        for command in ["plan", "build", "clean"] {
+            project.run(&[command]).fails(2, "project.inside-build").says(&[key, "build folder"]);
+        }
+        assert!(project.path(&format!("{source}/CMakeLists.txt")).is_file(), "{key}");
+    }
+}
+
 #[test]
 fn invalid_recording_shows_the_location() {
     let folder = Sandbox::new();

@@ -79,6 +79,18 @@ pub enum ProjectError {
         /// The folder.
         source_folder: String,
     },
+    /// A folder of the project is in the folder where it is built.
+    #[error("`{path}` sets `{key}` to `{folder}`, which is in the build folder `{build}`")]
+    InsideBuild {
+        /// The file.
+        path: String,
+        /// The key.
+        key: &'static str,
+        /// The folder that it names.
+        folder: String,
+        /// The build folder.
+        build: String,
+    },
     /// The downloaded sources are not on this machine.
     #[error("the sources of this project, {source_name}, were not fetched: {why}")]
     SourceNotFetched {
@@ -119,6 +131,7 @@ impl Diagnostic for ProjectError {
             Self::Newer { .. } => id!("project.newer-schema"),
             Self::UnknownProfile { .. } => id!("project.unknown-profile"),
             Self::NoSource { .. } => id!("project.source-missing"),
+            Self::InsideBuild { .. } => id!("project.inside-build"),
             Self::SourceNotFetched { .. } => id!("source.not-fetched"),
             Self::SourcePath { .. } => id!("source.path-missing"),
             Self::SourceLock { .. } => id!("source.lock-invalid"),
@@ -145,6 +158,10 @@ impl Diagnostic for ProjectError {
             Self::Newer { .. } => "update gpubuild: `cargo install gpubuild`".to_owned(),
             Self::UnknownProfile { .. } => "use `cmake` for any other CMake project".to_owned(),
             Self::NoSource { .. } => "correct `source`, or fetch the submodule".to_owned(),
+            Self::InsideBuild { .. } => {
+                "move the folder elsewhere: `gpubuild clean` deletes the build folder with all that is in it"
+                    .to_owned()
+            }
             // A folder whose name does not belong in a command.
             Self::SourceNotFetched { folder, .. } => match shell::quote(Os::Linux, folder) {
                 Some(folder) => format!("run `gpubuild fetch --project {folder}`"),

@@ -179,7 +179,27 @@ fn load_alone(host: &dyn ReadFiles, path: &HostPath, need: SourceNeed) -> Result
             return Ok(assemble_at(host, root, file, profile, source));
         }
     }
-    assemble(host, path, file, profile)
+    let project = assemble(host, path, file, profile)?;
+    refuse_inside_build(path, &project)?;
+    Ok(project)
+}
+
+/// Checks that `gpubuild clean` deletes nothing that the project consists of.
+fn refuse_inside_build(path: &HostPath, project: &Project) -> Result<(), ProjectError> {
+    let (file, build) = (&project.file, project.build_root.normalized());
+    let package = file.binary.as_ref().map(|binary| ("binary.package", binary.package.as_str()));
+    let python = file.python.as_ref().and_then(|python| Some(("python.package", python.package.as_deref()?)));
+    let vendor = file.project.vendor.as_deref().map(|vendor| ("project.vendor", vendor));
+    let named = [package, python, vendor].into_iter().flatten();
+    let folders = named.map(|(key, folder)| (key, project.root.join(folder)));
+    for (key, folder) in folders.chain([("project.source", project.source.clone())]) {
+        if folder.normalized().is_inside(&build) {
+            let (path, folder, build) =
+                (path.to_string(), folder.normalized().to_string(), build.to_string());
+            return Err(ProjectError::InsideBuild { path, key, folder, build });
+        }
+    }
+    Ok(())
 }
 
 /// Completes a parsed file to a [`Project`]: checks that the sources exist, and reads the CMake scripts and Cargo.toml.
@@ -282,6 +302,14 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
             message: format!(
                 "`project.name` is `{}`: use up to {MAX_NAME_LENGTH} letters, digits, `-`, `_` and `.`",
                 clean::short(&file.project.name, 2 * MAX_NAME_LENGTH)
+            ),
+        });
+    }
+    if let Some(vendor) = file.project.vendor.as_deref().filter(|vendor| !source::is_inner(vendor)) {
+        return Err(ProjectError::Invalid {
+            path: path.to_owned(),
+            message: format!(
+                "`project.vendor` is `{vendor}`: use a folder of the project, such as `third_party`"
             ),
         });
     }

@@ -16,6 +16,7 @@ use serde::{Deserialize, de};
 
 pub use self::table::SourceForm;
 use self::table::SourceTable;
+pub(super) use self::table::is_inner;
 
 /// Value of `source`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -165,7 +165,7 @@ pub(super) fn is_hex(text: &str) -> bool {
 }
 
 /// Whether a path stays below its folder on every platform.
-fn is_inner(path: &str) -> bool {
+pub(in crate::project) fn is_inner(path: &str) -> bool {
     let is_forbidden = |c: char| c.is_control() || matches!(c, '\\' | ':' | '"');
     !path.chars().any(is_forbidden) && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
