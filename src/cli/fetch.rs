@@ -120,7 +120,8 @@ fn set_vendor(context: &CommandContext<'_>, file: &HostPath, folder: &HostPath) 
             .hint("vendored sources belong to the project: use a folder such as `third_party`"));
     }
     if host.exists(&folder) && !host.is_dir(&folder) {
-        return Err(Failure::usage(id!("usage.no-folder"), format!("`{folder}` is not a folder")));
+        return Err(Failure::usage(id!("usage.no-folder"), format!("`{folder}` is not a folder"))
+            .hint("use a folder of the project, such as `third_party`"));
     }
     let relative = folder.forward_slashes()[root.forward_slashes().len()..].trim_matches('/').to_owned();
     let failed = |error: String| {

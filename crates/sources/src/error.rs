@@ -5,6 +5,7 @@ use std::io;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_host::HostPath;
+use gpubuild_host::links::LinkRefused;
 use gpubuild_plan::project::ProjectError;
 use gpubuild_release::fetch::{DownloadError, FetchError};
 use gpubuild_release::unpack::RejectedArchive;
@@ -173,6 +174,15 @@ pub enum SourceError {
         /// The system's message.
         message: String,
     },
+    /// The folder of the vendored copy exists and is not one.
+    #[error("`{path}` exists, and gpubuild did not write it")]
+    Occupied {
+        /// The folder.
+        path: String,
+    },
+    /// The folder of the vendored copy is reached through a link.
+    #[error(transparent)]
+    Link(#[from] LinkRefused),
     /// There is no folder for the cache.
     #[error("no cache folder is known: set GPUBUILD_CACHE or HOME")]
     NoCache,
@@ -232,6 +242,8 @@ impl Diagnostic for SourceError {
             Self::GitSlow { .. } => id!("source.git-slow"),
             Self::NoRev { .. } => id!("source.rev-missing"),
             Self::Write { .. } => id!("source.write-failed"),
+            Self::Occupied { .. } => id!("source.vendor-occupied"),
+            Self::Link(error) => error.id(),
             Self::NoCache => id!("cache.missing"),
             Self::Interrupted => id!("build.interrupted"),
         }
@@ -241,6 +253,8 @@ impl Diagnostic for SourceError {
         let hint = match self {
             Self::Project(error) => return error.hint(),
             Self::Fetch(error) => return error.hint(),
+            Self::Link(error) => return error.hint(),
+            Self::Occupied { .. } => "move or delete the folder, or set `vendor` to another one",
             Self::Locked { .. } => "run `gpubuild update` and commit gpubuild.lock",
             Self::Offline { .. } => "run `gpubuild fetch` once with a network",
             Self::OfflineArchive { .. } => {

@@ -1,6 +1,7 @@
 //! Copies of downloaded sources in a folder of the project, which belongs into its repository.
 
 use gpubuild_exec::store::files;
+use gpubuild_host::links::refuse_link;
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::project::ProjectTable;
 use gpubuild_plan::project::source::locate;
@@ -21,6 +22,16 @@ pub(crate) fn update(
         return Ok(Some(target));
     }
     let parent = target.parent().unwrap_or_else(|| root.clone());
+    for folder in std::iter::successors(Some(target.clone()), HostPath::parent) {
+        if !folder.is_inside(root) || folder.key() == root.key() {
+            break;
+        }
+        refuse_link(host, &folder)?;
+    }
+    // A copy has its marker from the moment at which it appears. One that is here belongs to somebody else.
+    if host.exists(&target) && !host.is_file(&target.join(locate::MARKER)) {
+        return Err(SourceError::Occupied { path: target.to_string() });
+    }
     let scratch = parent.join(&format!(".{}.tmp", locked.name()));
     let copied = copy(host, from, &scratch).and_then(|()| {
         host.flush_all(&scratch)?;
