@@ -57,6 +57,7 @@ def build_sdist(sdist_directory, config_settings=None):
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """Copies the built libraries into the package's folder, and writes a wheel that refers to it."""
+    os.makedirs(wheel_directory, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         wheel = _wheel(folder, config_settings)
         with zipfile.ZipFile(os.path.join(folder, wheel["file"])) as archive:
@@ -100,14 +101,16 @@ def _arguments(settings):
     arguments = []
     for key, value in sorted(settings.items()):
         if key in VALUES:
-            value = ",".join(value) if isinstance(value, list) else value
+            value = str(",".join(value) if isinstance(value, list) else value)
+            if not value.isprintable():
+                raise SystemExit("gpubuild.build: the value %r of `%s` contains a control character" % (value, key))
             arguments.append("--%s=%s" % (key, value))
         elif key in SWITCHES:
             if str(value).lower() in ("", "1", "on", "true", "yes"):
                 arguments.append("--" + key)
         else:
             known = ", ".join(sorted(VALUES + SWITCHES))
-            raise SystemExit("gpubuild.build: unknown setting `%s`; settings are %s" % (key, known))
+            raise SystemExit("gpubuild.build: unknown setting %r; settings are %s" % (key, known))
     return arguments
 
 

@@ -132,7 +132,8 @@ fn unknown_settings_and_failed_builds_are_errors() {
     let build = |settings: &str| {
         python(&project, &["-c", &format!("import gpubuild.build as b; b.build_wheel('dist', {settings})")])
     };
-    build("{'backend': 'cpu'}").says(&["unknown setting `backend`", "backends, cuda-archs"]);
+    build("{'backend': 'cpu'}").says(&["unknown setting 'backend'", "backends, cuda-archs"]);
+    build("{'variant': 'a\\n::error::b'}").says(&["'a\\n::error::b' of `variant` contains a control"]);
     let ran = build("{'backends': 'cpu,nothing'}");
     assert_ne!(ran.exit, Some(0));
     ran.says(&["[backend.unknown]", "failed with exit code 2"]);
@@ -222,5 +223,5 @@ fn uv_builds_a_source_distribution_and_a_wheel() {
     assert!(sum == "42" && file.contains("site-packages"), "{ran:?}");
     let ran = build(&["--wheel", "--config-setting", "backend=cpu"]);
     assert!(!ran.is_success(), "{ran:?}");
-    ran.says(&["unknown setting `backend`"]);
+    ran.says(&["unknown setting 'backend'"]);
 }

@@ -17,13 +17,16 @@ const REPOSITORY: [&str; 6] = [
     "GIT_COMMON_DIR",
 ];
 /// Settings that make the files the same on every machine, and run no program of the repository.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 8] = [
     "core.autocrlf=false",
     "core.eol=lf",
     "core.hooksPath=/dev/null",
     "core.longpaths=true",
     "advice.detachedHead=false",
     "gc.auto=0",
+    // Pipes that the caller of git opens, and programs.
+    "protocol.fd.allow=never",
+    "protocol.ext.allow=never",
 ];
 /// Accepts plain HTTP only if the user has written it, and not as the target of a redirect.
 const ENCRYPTED: [&str; 2] = ["-c", "protocol.http.allow=user"];

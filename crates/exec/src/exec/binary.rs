@@ -154,8 +154,14 @@ fn run_cargo(
         return Ok(executable);
     }
     let output_lines: Vec<&String> = log.last().iter().filter(|line| !line.starts_with('{')).collect();
-    let missing =
-        || FirstError { message: "the package has no binary target".to_owned(), ..FirstError::default() };
+    let missing = || {
+        let message = if output.success() {
+            "the package has no binary target".to_owned()
+        } else {
+            format!("cargo {} and printed no error", output.ending())
+        };
+        FirstError { message, ..FirstError::default() }
+    };
     let plain: Vec<&str> = output_lines.iter().map(|line| line.as_str()).collect();
     let undefined = super::modules::undefined(&plain);
     if !undefined.is_empty()
