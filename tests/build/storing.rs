@@ -323,7 +323,15 @@ fn results_that_miss_a_change_are_not_stored() {
     let read_by_script = "file(READ value.txt VALUE)\ntarget_compile_definitions(s PRIVATE VALUE=${VALUE})";
     let embedded = "extern const char value[];\n__asm__(\".globl value\\n.pushsection .rodata\\nvalue: .incbin \\\"\" FOLDER \"/value.txt\\\"\\n.popsection\");\nint s(void) { return value[0] - '0'; }";
     let optional = "#if __has_include(\"optional.h\")\nint s(void) { return 2; }\n#else\nint s(void) { return 1; }\n#endif";
-    let cases: [(&str, &str, &str, Edit, Edit); 4] = [
+    let generated = "add_custom_command(OUTPUT made.h COMMAND sh -c \". ${CMAKE_SOURCE_DIR}/value.txt\" > made.h VERBATIM)\ntarget_sources(s PRIVATE made.h)\ntarget_include_directories(s PRIVATE ${CMAKE_BINARY_DIR})";
+    let cases: [(&str, &str, &str, Edit, Edit); 5] = [
+        (
+            "generator",
+            generated,
+            "#include <made.h>\nint s(void) { return VALUE; }",
+            |project| project.write("value.txt", "echo '#define VALUE 1'"),
+            |project| project.write("value.txt", "echo '#define VALUE 2'"),
+        ),
         (
             "script",
             read_by_script,

@@ -97,6 +97,37 @@ fn cache_commands_list_explain_and_prune() {
     assert!(entries(&sandbox).is_empty());
 }
 
+/// What a script reads from the environment belongs to the result: its own variables, and folders of packages.
+#[test]
+fn variables_that_scripts_name_are_part_of_the_key() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    let list = "cmake_minimum_required(VERSION 3.18)\nproject(adder C)\nfind_package(Foo CONFIG QUIET)\nadd_library(adder STATIC adder.c)\ntarget_compile_definitions(adder PRIVATE \"FLAVOUR=\\\"_$ENV{FLAVOUR}_${FOO}_\\\"\")\n";
+    sandbox.write("vendor/CMakeLists.txt", list);
+    sandbox.write(
+        "vendor/adder.c",
+        "const char *flavour = FLAVOUR;\ndouble add(double x) { return x + 1.0; }\n",
+    );
+    for name in ["one", "two"] {
+        sandbox.write(&format!("{name}/FooConfig.cmake"), &format!("set(FOO {name})\n"));
+    }
+    let build = |variable: &str, value: &str| {
+        let value =
+            if variable == "Foo_ROOT" { sandbox.path(value).display().to_string() } else { value.to_owned() };
+        let mut command = with_store(&sandbox, &["build", "--explain"]);
+        RunResult::from(command.env(variable, value).output().unwrap()).succeeds();
+        let library = std::fs::read(sandbox.path(".gpubuild/adder/cpu/libadder.a")).unwrap();
+        let text = String::from_utf8_lossy(&library);
+        let words = ["_1__", "_2__", "__one_", "__two_"];
+        (*words.iter().find(|word| text.contains(**word)).unwrap()).to_owned()
+    };
+    for (variable, first, second) in [("FLAVOUR", "1", "2"), ("Foo_ROOT", "one", "two")] {
+        let (one, two) = (build(variable, first), build(variable, second));
+        assert!(one.contains(first) && two.contains(second), "{variable}: {one} {two}");
+        run(&sandbox, &["clean"]).succeeds();
+        assert_eq!((build(variable, first), build(variable, second)), (one, two), "{variable}");
+    }
+}
+
 /// A link in place of a folder of the store: nothing behind it is removed.
 fn prune_follows_no_link(sandbox: &Sandbox) {
     #[cfg(unix)]

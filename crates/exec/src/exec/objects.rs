@@ -148,7 +148,7 @@ impl ObjectContext<'_, '_> {
             parts.set("processor", "", implicit_inputs::processor(self.host)?);
         }
         let source = match self.contents.files.get(&unit.source) {
-            Some(known) if known.embeds => return None,
+            Some(known) if known.embeds || unit.language.starts_with("ASM") => return None,
             Some(known) => known.sha256.clone(),
             None => self.external.hash(&unit.source)?,
         };

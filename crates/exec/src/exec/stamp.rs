@@ -1,5 +1,7 @@
 //! Records the inputs and outputs of a built tree, so that a build without changes runs no tools.
 
+use std::collections::BTreeMap;
+
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{Environment, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
@@ -8,12 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::changed;
 use crate::cmake::file_api::FileApiReply;
+use crate::store::contents::variable_hash;
 use crate::store::files::{self, FileSnapshot};
 use crate::store::sha256;
 use crate::store::variables::tree_variables;
 
 /// Version of the format. A stamp with another version is ignored.
-const SCHEMA: u32 = 3;
+const SCHEMA: u32 = 4;
 
 /// The inputs and outputs of a built tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +29,8 @@ pub struct BuildStamp {
     pub content: Option<String>,
     /// All files below the source folder before the build.
     pub sources: FileSnapshot,
+    /// Hashes of the environment variables that CMake scripts below the source folder name.
+    pub variables: BTreeMap<String, String>,
     /// Files outside the source folder that CMake or compilers read, and the tools.
     pub outside: FileSnapshot,
     /// The artifacts.
@@ -49,7 +54,14 @@ impl BuildStamp {
         read: Vec<String>,
         built: BuiltTree,
     ) -> Self {
-        Self { schema: SCHEMA, key, content, sources, outside, outputs, read, built }
+        let variables = BTreeMap::new();
+        Self { schema: SCHEMA, key, content, sources, variables, outside, outputs, read, built }
+    }
+
+    /// Adds the hashes of the variables that CMake scripts name.
+    #[must_use]
+    pub fn with_variables(self, variables: BTreeMap<String, String>) -> Self {
+        Self { variables, ..self }
     }
 
     /// Returns the stamp with new time stamps of sources whose content is unchanged.
@@ -83,11 +95,14 @@ impl BuildStamp {
         self.key == key && self.sources == *sources && self.is_rest_up_to_date(host)
     }
 
-    /// Whether tools and headers have the recorded sizes and times, and artifacts have their original content.
+    /// Whether variables have the recorded values, tools and headers have the recorded sizes and times, and artifacts have their original content.
     #[must_use]
     pub fn is_rest_up_to_date(&self, host: &dyn ReadFiles) -> bool {
         let is_intact = |file: &Artifact| changed::is_intact(host, file, Some(&self.outputs));
-        files::unchanged(host, &self.outside) && self.built.files.iter().all(is_intact)
+        let is_same = |(name, hash): (&String, &String)| variable_hash(host.env(), name) == *hash;
+        self.variables.iter().all(is_same)
+            && files::unchanged(host, &self.outside)
+            && self.built.files.iter().all(is_intact)
     }
 
     /// Returns the stamp with the current times of the artifacts, if they differ. Placing a library next to a program

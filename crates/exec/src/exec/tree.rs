@@ -37,6 +37,9 @@ struct Configured {
     key: String,
     /// Hash of the names of all files below the source folder. A new file may match a glob in the project.
     files: String,
+    /// Hashes of the environment variables that CMake scripts of the project name.
+    #[serde(default)]
+    variables: BTreeMap<String, String>,
     /// The start of the system in which CMake ran, on Linux.
     #[serde(default)]
     boot: String,
@@ -122,12 +125,14 @@ impl TreeRun<'_> {
             self.write_stamp(&stamp)?;
             return Ok((stamp.built, TreeState::Unchanged));
         }
+        let variables = reuse.variables();
         let lock = match reuse.restore()? {
             ReuseResult::Hit(built, read) => {
                 let external = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
                 let outside = files::snapshot(host, external);
                 let outputs = self.outputs(&built);
-                let stamp = BuildStamp::new(key, reuse.key(), sources, outside, outputs, read, *built);
+                let stamp = BuildStamp::new(key, reuse.key(), sources, outside, outputs, read, *built)
+                    .with_variables(variables);
                 self.write_stamp(&stamp)?;
                 return Ok((stamp.built, TreeState::Taken));
             }
@@ -139,8 +144,10 @@ impl TreeRun<'_> {
         let mut log = BuildLog::new(self.job, &self.tree.id, log_path);
         self.remove(&BuildStamp::path(self.tree))?;
         reuse.remove_stale(self.ninja)?;
-        let always = reuse.has_unread_changes(stamp.as_ref(), self.ninja);
-        self.configure(&key, &sources, always, &mut log)?;
+        let last_read = reuse.last_read(stamp.as_ref(), self.ninja);
+        let always = reuse.has_unread_changes(&last_read);
+        let wanted = self.wanted_configuration(&key, &sources, variables.clone());
+        self.configure(&wanted, always, &mut log)?;
         let mut reply = self.reply()?;
         let uses_objects = reuse.restore_objects(self.ninja, &reply)?
             && self.configure_with_objects(&mut reuse, &reply, &mut log)?;
@@ -166,12 +173,13 @@ impl TreeRun<'_> {
         let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
         // Removes names of targets, which Ninja also lists.
         read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
-        reuse.judge_changes(&read)?;
+        reuse.judge_changes(&last_read, &read)?;
         let external: Vec<&str> =
             read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
         let outside = files::snapshot(host, external);
         let content = reuse.key().filter(|_| changed.is_empty());
-        let stamp = BuildStamp::new(key, content, sources, outside, self.outputs(&built), read, built);
+        let stamp = BuildStamp::new(key, content, sources, outside, self.outputs(&built), read, built)
+            .with_variables(variables);
         self.write_stamp(&stamp)?;
         reuse.publish(lock, self.ninja, &reply, &stamp, seconds);
         Ok((stamp.built, TreeState::Built))
@@ -260,27 +268,27 @@ impl TreeRun<'_> {
         Ok(file_api::read(self.job.host, &self.tree.build, configuration)?)
     }
 
-    /// Runs CMake, unless `always` is false and the last configuration is complete and has the same inputs. Changes in the
-    /// project's scripts are detected by CMake's rules in the build files.
-    fn configure(
+    fn wanted_configuration(
         &self,
         key: &str,
         sources: &FileSnapshot,
-        always: bool,
-        log: &mut BuildLog<'_>,
-    ) -> Result<(), BuildError> {
-        let (host, tree) = (self.job.host, self.tree);
+        variables: BTreeMap<String, String>,
+    ) -> Configured {
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
-        let wanted = Configured {
-            key: key.to_owned(),
-            files: crate::store::sha256(names.join("\n").as_bytes()),
-            boot: self.boot(),
-        };
+        let files = crate::store::sha256(names.join("\n").as_bytes());
+        Configured { key: key.to_owned(), files, variables, boot: self.boot() }
+    }
+
+    /// Runs CMake, unless `always` is false and the last configuration is complete and has the same inputs. Changes in the
+    /// project's scripts are detected by CMake's rules in the build files.
+    fn configure(&self, wanted: &Configured, always: bool, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
         let path = self.configured_path();
         let last: Option<Configured> = crate::store::read_json(host, &path);
-        let is_same = |last: &Configured| last.key == wanted.key && last.files == wanted.files;
+        let same_options =
+            last.as_ref().is_some_and(|last| last.key == wanted.key && last.variables == wanted.variables);
         let reply = self.reply();
-        if !always && last.as_ref().is_some_and(is_same) && reply.is_ok() {
+        if !always && same_options && last.is_some_and(|last| last.files == wanted.files) && reply.is_ok() {
             return Ok(());
         }
         if matches!(&reply, Err(BuildError::FileApi(FileApiError::Broken { .. }))) {
@@ -296,7 +304,6 @@ impl TreeRun<'_> {
         });
         self.remove(&path)?;
         cmake::write_inputs(host, tree).map_err(|error| BuildError::io("write into", &tree.build, &error))?;
-        let same_options = last.is_some_and(|last| last.key == wanted.key);
         let untouched = !host.exists(&tree.build.join("CMakeCache.txt"));
         let start = if same_options || untouched { ConfigureStart::Keep } else { ConfigureStart::Fresh };
         let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
@@ -308,7 +315,7 @@ impl TreeRun<'_> {
             return Err(BuildError::Configure { tree, error, causes, log });
         }
         self.refuse_unused()?;
-        crate::store::write_json(host, &path, &wanted)
+        crate::store::write_json(host, &path, wanted)
             .map_err(|error| BuildError::io("write", &path, &error))?;
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
         (self.job.sink)(&BuildEvent::Configured { tree: tree.id.clone(), seconds });

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
+use gpubuild_host::{Environment, HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileSnapshot, FileStamp};
@@ -60,6 +60,9 @@ pub struct FileHash {
     /// Whether the file is a CMake script that runs git.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_git: bool,
+    /// Environment variables that the file names, if it is a CMake script.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub variables: BTreeSet<String>,
     /// Whether the file contains `incbin`: assemblers do not report the files that they embed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub embeds: bool,
@@ -67,6 +70,15 @@ pub struct FileHash {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_headers: bool,
 }
+
+/// The hash of the value of an environment variable; empty if it is not set.
+#[must_use]
+pub fn variable_hash(env: &Environment, name: &str) -> String {
+    env.get(name).map(|value| sha256(value.as_bytes())).unwrap_or_default()
+}
+
+/// Text by which files are recognised that embed others without the knowledge of the build tool.
+const EMBEDS: &str = "incbin";
 
 /// Searches a text in the blocks of a file.
 struct BlockSearch {
@@ -98,21 +110,58 @@ impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
         let file = host.path(path);
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
-        let git_words = super::table::StampTable::embedded().git_words.iter().map(String::as_str);
-        let mut git: Vec<BlockSearch> = git_words.filter(|_| is_script).map(BlockSearch::new).collect();
-        let (mut embeds, mut headers) = (BlockSearch::new("incbin"), BlockSearch::new("__has_include"));
+        if is_script {
+            let text = host.read(&file).ok()?;
+            let contains = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+            let table = super::table::StampTable::embedded();
+            return Some(Self {
+                stamp,
+                sha256: sha256(&text),
+                asks_git: table.git_words.iter().any(|word| contains(word)),
+                variables: &script_variables(&text) - &table.ignored_variables,
+                embeds: false,
+                asks_headers: false,
+            });
+        }
+        let (mut embeds, mut headers) = (BlockSearch::new(EMBEDS), BlockSearch::new("__has_include"));
         // Source folders can contain models, which are larger than the memory.
         let (sha256, _) = hash_blocks(host, &file, &mut |block| {
-            let searches = git.iter_mut().chain([&mut embeds, &mut headers]);
-            searches.for_each(|search| search.add(block));
+            embeds.add(block);
+            headers.add(block);
         })
         .ok()?;
-        let asks_git = git.iter().any(|search| search.found);
-        Some(Self { stamp, sha256, asks_git, embeds: embeds.found, asks_headers: headers.found })
+        let (embeds, asks_headers) = (embeds.found, headers.found);
+        Some(Self { stamp, sha256, asks_git: false, variables: BTreeSet::new(), embeds, asks_headers })
     }
 }
 
+/// The names in `$ENV{NAME}` and `DEFINED ENV{NAME}`, and the variables with the folder of a package that `find_package` reads.
+fn script_variables(text: &[u8]) -> BTreeSet<String> {
+    let names = |start: &'static str| {
+        let starts = memchr::memmem::find_iter(text, start.as_bytes());
+        starts.filter_map(move |at| {
+            let rest = &text[at + start.len()..];
+            let length = rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')?;
+            let name = str::from_utf8(&rest[..length]).ok().filter(|name| !name.is_empty())?;
+            Some((name, rest[length]))
+        })
+    };
+    let read = names("ENV{").filter(|(_, next)| *next == b'}').map(|(name, _)| name.to_owned());
+    let packages = names("find_package(").map(|(name, _)| name);
+    let folders = packages.flat_map(|name| {
+        [format!("{name}_ROOT"), format!("{name}_DIR"), format!("{}_ROOT", name.to_ascii_uppercase())]
+    });
+    read.chain(folders).collect()
+}
+
 impl Contents {
+    /// Hashes of the variables that the CMake scripts name; empty for those that are not set.
+    #[must_use]
+    pub fn variables(&self, env: &Environment) -> BTreeMap<String, String> {
+        let names = self.files.values().flat_map(|file| &file.variables);
+        names.map(|name| (name.clone(), variable_hash(env, name))).collect()
+    }
+
     /// Reads saved hashes; `None` if they are missing or have another version.
     #[must_use]
     pub fn read(host: &dyn ReadFiles, path: &HostPath) -> Option<Self> {
@@ -204,6 +253,13 @@ mod tests {
     use super::*;
     use crate::store::files;
     use gpubuild_host::{HostInfo, RealHost};
+
+    #[test]
+    fn variables_of_scripts_are_found() {
+        let text = b"set(A $ENV{FOO})\nif(DEFINED ENV{BAR_1})\nfind_package(Zz REQUIRED)\n$ENV{$NAME} $ENV{} $ENV{END";
+        let found: Vec<String> = script_variables(text).into_iter().collect();
+        assert_eq!(found, ["BAR_1", "FOO", "ZZ_ROOT", "Zz_DIR", "Zz_ROOT"]);
+    }
 
     #[test]
     fn text_is_found_across_blocks() {

@@ -1,6 +1,6 @@
 //! Reads `toolkits/tables/store.toml`, which lists the implicit inputs of builds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use gpubuild_host::Os;
@@ -21,12 +21,16 @@ pub struct StampTable {
     pub prefix_entries: Vec<String>,
     /// Text by which CMake scripts that run git are recognised.
     pub git_words: Vec<String>,
+    /// Variables that do not count although a script names them.
+    pub ignored_variables: BTreeSet<String>,
     /// Compiler flags that make code specific to this machine.
     pub native_words: Vec<String>,
     /// Suffixes of cache entries that show that CMake ran a test program.
     pub ran_entries: Vec<String>,
     /// Extensions of intermediate files, which do not belong to results.
     pub intermediate: Vec<String>,
+    /// Extensions of files that no tool reads during a build.
+    pub inert: Vec<String>,
     /// Extensions of headers.
     pub headers: Vec<String>,
 }

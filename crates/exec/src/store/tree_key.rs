@@ -52,6 +52,10 @@ pub fn parts(
             None => set(&mut parts, part, name, &text(&sorted(name, value))),
         }
     }
+    let set = sources.variables(host.env()).into_iter().filter(|(_, hash)| !hash.is_empty());
+    for (name, hash) in set {
+        parts.set("environment", format!("${name}"), hash);
+    }
     for (name, value) in tree_variables(host.env(), tree) {
         parts.set_hashed("environment", format!("${name}"), &roots.with_placeholders(value));
     }

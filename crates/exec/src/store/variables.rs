@@ -5,7 +5,7 @@ use gpubuild_host::Environment;
 use gpubuild_plan::plan::PlannedTree;
 
 /// Names of variables that affect compilers and CMake.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 40] = [
     "CC",
     "CXX",
     "CUDACXX",
@@ -27,7 +27,16 @@ const NAMES: [&str; 31] = [
     "ROCM_PATH",
     "HIP_PATH",
     "VULKAN_SDK",
+    "PKG_CONFIG",
     "PKG_CONFIG_PATH",
+    "PKG_CONFIG_LIBDIR",
+    "PKG_CONFIG_SYSROOT_DIR",
+    "ASM",
+    "ASMFLAGS",
+    "COMPILER_PATH",
+    "CCC_OVERRIDE_OPTIONS",
+    "LD_RUN_PATH",
+    "SOURCE_DATE_EPOCH",
     "SDKROOT",
     "MACOSX_DEPLOYMENT_TARGET",
     "INCLUDE",

@@ -9,7 +9,7 @@ mod stale;
 mod targets;
 mod unread;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpubuild_core::order::CollectSorted as _;
@@ -127,6 +127,11 @@ impl<'a> Reuse<'a> {
     /// The store key of the tree.
     pub(super) fn key(&self) -> Option<String> {
         self.parts.as_ref().map(KeyParts::key)
+    }
+
+    /// Hashes of the environment variables that CMake scripts of the project name.
+    pub(super) fn variables(&self) -> BTreeMap<String, String> {
+        self.contents.variables(self.job.host.env())
     }
 
     /// Whether a stamp describes the same content although time stamps differ, as after `touch`, a copy or a new checkout.

@@ -10,8 +10,8 @@ use gpubuild_plan::plan::PlannedTree;
 use super::{Reuse, contents_path, ninja_log};
 use crate::exec::error::BuildError;
 use crate::exec::stamp::{self, BuildStamp};
-use crate::store::contents::{Contents, FileHash};
-use crate::store::table::{file_name, may_be_header};
+use crate::store::contents::Contents;
+use crate::store::table::{StampTable, file_name, has_extension, may_be_header};
 
 /// Adds to `now` whether the build folder matches the files of its last build, and what changed since then.
 pub(super) fn carry_over(
@@ -39,50 +39,62 @@ pub(super) fn carry_over(
 }
 
 impl Reuse<'_> {
-    /// Whether a file changed that the last build is not known to have read. A script may have read it while CMake configured.
-    pub(in crate::exec) fn has_unread_changes(
+    /// The files that the last build is known to have read.
+    pub(in crate::exec) fn last_read(
         &self,
         stamp: Option<&BuildStamp>,
         ninja: Option<&HostPath>,
-    ) -> bool {
-        if self.contents.changed.is_empty() {
-            return false;
+    ) -> BTreeSet<String> {
+        if self.contents.changed.is_empty() && self.contents.added_or_removed.is_empty() {
+            return BTreeSet::new();
         }
         // A build that failed has no stamp.
         let deps =
             || stamp::parse_deps(&self.ninja_tool(ninja, &["deps"]).unwrap_or_default(), &self.tree.build);
-        let read = stamp.map_or_else(deps, |stamp| stamp.read.clone());
-        !self.contents.changed.iter().all(|path| read.contains(path))
+        stamp.map_or_else(deps, |stamp| stamp.read.clone()).into_iter().collect_set()
     }
 
-    /// Decides after a successful build whether it noticed all changes, given the files that it read.
-    pub(in crate::exec) fn judge_changes(&mut self, read: &[String]) -> Result<(), BuildError> {
+    /// Whether a file changed that is not among those. A script may have read it while CMake configured.
+    pub(in crate::exec) fn has_unread_changes(&self, last_read: &BTreeSet<String>) -> bool {
+        !self.contents.changed.is_subset(last_read)
+    }
+
+    /// Decides after a successful build whether it noticed all changes, given the files that it and the last build read.
+    pub(in crate::exec) fn judge_changes(
+        &mut self,
+        last_read: &BTreeSet<String>,
+        read: &[String],
+    ) -> Result<(), BuildError> {
         let changed = std::mem::take(&mut self.contents.changed);
         let added_or_removed = std::mem::take(&mut self.contents.added_or_removed);
         if changed.is_empty() && added_or_removed.is_empty() {
             return Ok(());
         }
         let read: BTreeSet<&String> = read.iter().collect_set();
-        let any_source = |has: fn(&FileHash) -> bool| {
-            read.iter().filter_map(|path| self.contents.files.get(*path)).any(has)
-        };
-        let is_embedded = changed.iter().any(|path| !read.contains(path)) && any_source(|file| file.embeds);
+        let is_unread =
+            |path: &&String| !read.contains(path) && !last_read.contains(*path) && !is_inert(path);
+        let unread = changed.iter().chain(&added_or_removed).find(is_unread);
         // A new header may come before one of the same name in another folder.
         let headers: BTreeSet<&str> = added_or_removed
             .iter()
             .filter(|path| may_be_header(path))
             .map(|path| file_name(path))
             .collect_set();
-        let has_namesake = || {
-            let elsewhere = read.iter().filter(|path| !added_or_removed.contains(**path));
-            elsewhere.map(|path| file_name(path)).any(|name| headers.contains(name))
-        };
-        let is_header = !headers.is_empty() && (any_source(|file| file.asks_headers) || has_namesake());
-        if is_embedded || is_header {
-            log::debug!("the result is not stored: a compiler may not have noticed a changed file");
+        let elsewhere = || read.iter().filter(|path| !added_or_removed.contains(**path));
+        let namesake = || elsewhere().find(|path| headers.contains(file_name(path))).copied();
+        let asks = |path: &&String| self.contents.files.get(*path).is_some_and(|file| file.asks_headers);
+        let asking = || read.iter().copied().find(asks).filter(|_| !headers.is_empty());
+        if let Some(path) = unread.or_else(namesake).or_else(asking) {
+            log::debug!("the result is not stored, because the build may have missed a change: `{path}`");
             self.contents.trusted = false;
         }
         let path = contents_path(self.tree);
         self.contents.write(self.job.host, &path).map_err(|error| BuildError::io("write", &path, &error))
     }
+}
+
+/// Whether a file is documentation or configures an editor or a service, and no tool reads it during a build.
+fn is_inert(path: &str) -> bool {
+    let name = file_name(path);
+    name.starts_with('.') || has_extension(name, &StampTable::embedded().inert)
 }
