@@ -35,6 +35,32 @@ fn truncated_wheel_is_reported_before_unpacking() {
     sandbox.install(&[]).succeeds();
 }
 
+#[test]
+fn wheels_that_contradict_their_record_or_each_other_are_refused() {
+    for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
+        let install = |files: &[wheels::Entry<'_>], record: &dyn Fn(String) -> String| {
+            let [nvcc, runtime, cublas] = sandbox.wheels.clone();
+            let info = ("1.0", "py3-none-any");
+            let runtime = wheels::wheel_of(&sandbox.path("wheels"), runtime.package, info, files, record);
+            sandbox.write("lock.toml", &wheels::lock(&[nvcc, runtime, cublas]));
+            sandbox.install(&[])
+        };
+        let (header, nvcc) = ("nvidia/cu13/include/cuda.h", "nvidia/cu13/bin/nvcc");
+        install(&[(nvcc, "another", true)], &|record| record).fails(1, "wheel.conflict").says(&[
+            "nvidia-cuda-nvcc",
+            "nvidia-cuda-runtime",
+            nvcc,
+        ]);
+        sandbox.holds_nothing();
+        install(&[(header, "", false)], &|record| record.replace("cuda.h,sha256=", "cuda.h,sha256=A"))
+            .fails(1, "wheel.damaged")
+            .says(&["nvidia-cuda-runtime", header]);
+        sandbox.holds_nothing();
+        install(&[(header, "", false)], &|record| format!("../../bin/tool,sha256=A,1\n{record}")).succeeds();
+        sandbox.run(&["toolkit", "verify"]).succeeds();
+    }
+}
+
 /// The folder of an incomplete installation is emptied, so not through a link.
 #[cfg(unix)]
 #[test]

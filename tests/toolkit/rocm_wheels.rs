@@ -65,7 +65,8 @@ fn sandbox() -> Option<(Sandbox, String)> {
         ("rocm-sdk-libraries", &LIBRARIES[..]),
         ("rocm-sdk-device-gfx1100", &KERNELS[..]),
     ] {
-        let wheel = wheels::wheel_of(&folder, package, (VERSION, "py3-none-linux_x86_64"), entries);
+        let wheel =
+            wheels::wheel_of(&folder, package, (VERSION, "py3-none-linux_x86_64"), entries, &|record| record);
         let page = sandbox.path("simple").join(package);
         fs::create_dir_all(&page).unwrap();
         let mut text = String::from("<!DOCTYPE html><html><body>\n");

@@ -19,6 +19,7 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr *dptr, size_t bytesize);
 ";
 
 /// A wheel on disk.
+#[derive(Clone)]
 pub(crate) struct Wheel {
     pub(crate) package: &'static str,
     pub(crate) path: PathBuf,
@@ -81,15 +82,16 @@ pub(crate) fn lock(wheels: &[Wheel; 3]) -> String {
 }
 
 pub(crate) fn wheel(folder: &Path, package: &'static str, entries: &[Entry<'_>]) -> Wheel {
-    wheel_of(folder, package, ("1.0", "py3-none-any"), entries)
+    wheel_of(folder, package, ("1.0", "py3-none-any"), entries, &|record| record)
 }
 
-/// Writes a wheel with a version and a tag.
+/// Writes a wheel with a version and a tag. `change` returns the RECORD to write instead of the right one.
 pub(crate) fn wheel_of(
     folder: &Path,
     package: &'static str,
     (version, tag): (&str, &str),
     entries: &[Entry<'_>],
+    change: &dyn Fn(String) -> String,
 ) -> Wheel {
     let stem = format!("{}-{version}", package.replace('-', "_"));
     let info = format!("{stem}.dist-info");
@@ -107,7 +109,7 @@ pub(crate) fn wheel_of(
         let _ = writeln!(record, "{path},sha256={sum},{}", content.len());
     }
     let _ = writeln!(record, "{info}/RECORD,,");
-    files.push((format!("{info}/RECORD"), record.into_bytes(), false));
+    files.push((format!("{info}/RECORD"), change(record).into_bytes(), false));
     let bytes = zip(&files);
     let path = folder.join(format!("{stem}-{tag}.whl"));
     std::fs::write(&path, &bytes).unwrap();

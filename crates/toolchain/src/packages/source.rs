@@ -179,7 +179,7 @@ pub(super) fn failure(
     let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
     let message = summary(output);
     if has(&["No space left on device", "enough free space"]) {
-        return ProvisionError::Cache { message, read_only: false, full: true };
+        return ProvisionError::Cache { message, kind: std::io::ErrorKind::StorageFull };
     }
     match known.iter().find(|(parts, _)| has(parts)) {
         Some((_, error)) => error(message).into(),

@@ -1,6 +1,8 @@
 //! Errors of toolkit installations.
 
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use std::io::ErrorKind;
+
+use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::python::PipInstallError;
 
@@ -87,10 +89,8 @@ pub enum ProvisionError {
     Cache {
         /// The system's error, with the path.
         message: String,
-        /// Whether the cache is read-only.
-        read_only: bool,
-        /// Whether the disk is full.
-        full: bool,
+        /// Its kind.
+        kind: ErrorKind,
     },
     /// uv or pip failed.
     #[error(transparent)]
@@ -104,6 +104,22 @@ pub enum ProvisionError {
         message: String,
         /// How to resolve it.
         hint: Option<String>,
+    },
+    /// A file of a wheel is not the one that its RECORD lists.
+    #[error("the wheel `{package}` is damaged: `{path}` is missing or differs from the hash in its RECORD")]
+    WheelDiffers {
+        /// The package.
+        package: String,
+        /// Path of the file in the wheel.
+        path: String,
+    },
+    /// Two wheels have different files of one name.
+    #[error("the wheels `{}` and `{}` have different files `{path}`", packages[0], packages[1])]
+    WheelsConflict {
+        /// Path of the file in the wheels.
+        path: String,
+        /// The packages.
+        packages: [String; 2],
     },
     /// The installed toolkit does not run.
     #[error("{what} was installed, but does not run: {message}")]
@@ -168,15 +184,10 @@ impl ProvisionError {
     /// Converts an error of a write operation; the host interface includes the path in its message.
     #[must_use]
     pub fn of_io(error: &std::io::Error) -> Self {
-        use std::io::ErrorKind;
         if error.kind() == ErrorKind::Interrupted {
             return Self::Interrupted;
         }
-        Self::Cache {
-            message: error.to_string(),
-            read_only: matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied),
-            full: error.kind() == ErrorKind::StorageFull,
-        }
+        Self::Cache { message: error.to_string(), kind: error.kind() }
     }
 }
 
@@ -189,13 +200,17 @@ impl Diagnostic for ProvisionError {
             Self::Platform { .. } => id!("toolkit.no-wheels-here"),
             Self::Musl { .. } => id!("wheel.musl"),
             Self::OldGlibc { .. } => id!("wheel.glibc-too-old"),
-            Self::NoRoom { .. } | Self::Cache { full: true, .. } => id!("disk.full"),
+            Self::NoRoom { .. } | Self::Cache { kind: ErrorKind::StorageFull, .. } => id!("disk.full"),
             Self::NoCache => id!("cache.missing"),
-            Self::Cache { read_only: true, .. } => id!("cache.read-only"),
+            Self::Cache { kind: ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied, .. } => {
+                id!("cache.read-only")
+            }
             Self::Cache { .. } => id!("cache.failed"),
             Self::Install(error) => error.id(),
             Self::Packages(error) => error.id(),
             Self::Archive { id, .. } => *id,
+            Self::WheelDiffers { .. } => id!("wheel.damaged"),
+            Self::WheelsConflict { .. } => id!("wheel.conflict"),
             Self::Broken { .. } => id!("toolkit.broken"),
             Self::NotInstalled { .. } => id!("toolkit.not-installed"),
             Self::Unsafe { .. } => id!("toolkit.unsafe-path"),
@@ -214,16 +229,25 @@ impl Diagnostic for ProvisionError {
             Self::OldGlibc { .. } => {
                 Some("build on a newer system or in a container, or install the vendor's package".to_owned())
             }
-            Self::NoRoom { .. } | Self::Cache { full: true, .. } => {
+            Self::NoRoom { .. } | Self::Cache { kind: ErrorKind::StorageFull, .. } => {
                 Some("free disk space, or set GPUBUILD_CACHE to a folder on another disk".to_owned())
             }
             Self::Unsafe { .. } => {
                 Some("set GPUBUILD_CACHE to a folder without special characters in its path".to_owned())
             }
+            Self::Cache { kind: kind @ ErrorKind::NotADirectory, .. } => {
+                Some(diagnostic::file_hint(*kind).to_owned())
+            }
             Self::Cache { .. } => Some("set GPUBUILD_CACHE to a writable folder".to_owned()),
             Self::Install(error) => error.hint(),
             Self::Packages(error) => error.hint(),
             Self::Archive { hint, .. } => hint.clone(),
+            Self::WheelDiffers { .. } => {
+                Some("nothing was installed; use another release of the wheel, or report it to its vendor".to_owned())
+            }
+            Self::WheelsConflict { .. } => {
+                Some("nothing was installed; the lock pins wheels that do not belong together: write it again with `gpubuild toolkit lock`".to_owned())
+            }
             Self::NotInstalled { installed, toolkit, .. } if installed.is_empty() => {
                 Some(format!("run `gpubuild toolkit install {toolkit}`"))
             }

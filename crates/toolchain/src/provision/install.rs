@@ -19,7 +19,7 @@ use gpubuild_plan::wheels::{PinnedFile, PinnedWheel};
 use super::error::ProvisionError;
 use super::kit::{self, ToolkitLayout};
 use super::state::{self, Prefix, PrefixPlace, PrefixRecord, wheel_folder};
-use super::{InstallRequest, PREFIX, files, prefix, stub};
+use super::{InstallRequest, PREFIX, files, prefix, record, stub};
 
 /// The folder of downloads in the partial installation.
 const DOWNLOADS: &str = "downloads";
@@ -357,7 +357,8 @@ impl InstallWork<'_> {
         if let (Some(target), Some(direct)) = (&self.request.target, self.access.direct)
             && !target.programs.contains(&wheel.package)
         {
-            return direct.unpack(wheel, find_links, into).map_err(ProvisionError::of_installer);
+            direct.unpack(wheel, find_links, into).map_err(ProvisionError::of_installer)?;
+            return record::check(self.host, &wheel.package, into);
         }
         let index = self.preview.lock.index.as_deref();
         // Without Python, wheels come from the usual index only.
@@ -366,6 +367,7 @@ impl InstallWork<'_> {
         let one = std::slice::from_ref(wheel);
         python::install(self.host, access, one, InstallTarget::Folder(into), find_links, &|_| {})
             .map_err(ProvisionError::of_installer)?;
+        record::check(self.host, &wheel.package, into)?;
         self.unpack_inner(into)
     }
 
@@ -385,6 +387,9 @@ impl InstallWork<'_> {
         let root = self.place.partial.join(PREFIX);
         let folders: Vec<HostPath> =
             self.preview.wheels.iter().map(|wheel| self.place.partial.join(&wheel_folder(wheel))).collect();
+        let wheels = self.preview.wheels.iter().zip(&folders).filter(|(wheel, _)| !wheel.is_archive());
+        let wheels: Vec<_> = wheels.map(|(wheel, folder)| (wheel.package.as_str(), folder.clone())).collect();
+        record::check_names(host, &self.kit.trees, &wheels)?;
         let archives = self.preview.wheels.iter().zip(&folders).filter(|(wheel, _)| wheel.is_archive());
         let mut roots: Vec<HostPath> = archives.map(|(_, folder)| folder.clone()).collect();
         roots.extend(prefix::roots(host, self.kit, &folders));

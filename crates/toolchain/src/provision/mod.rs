@@ -24,6 +24,7 @@ pub mod locks;
 mod package_error;
 pub mod pin;
 mod prefix;
+mod record;
 pub mod redist;
 pub mod state;
 mod stub;

@@ -1,7 +1,5 @@
 //! Verifies an installation: the hash of every file, the links, and that the compiler runs.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::id;
 use gpubuild_exec::store;
@@ -9,16 +7,13 @@ use gpubuild_host::{HostPath, InspectHost, ReadFiles};
 use gpubuild_plan::packages;
 use gpubuild_plan::wheels::PinnedWheel;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::files;
 use super::install::runs;
 use super::kit;
 use super::prefix;
+use super::record;
 use super::state::Prefix;
-
-/// Bytes per read.
-const CHUNK_SIZE: usize = 4 << 20;
 
 /// A problem of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -137,76 +132,33 @@ fn wheel_files(
     result: &mut Verification,
 ) {
     let folder = installation.wheel(wheel);
-    let infos = host.list_matching(&folder, "*.dist-info").unwrap_or_default();
-    let Some(record) = infos.first().map(|info| folder.join(info).join("RECORD")) else {
+    let Some(list) = record::path(host, &folder) else {
         result.problem(id!("toolkit.file-missing"), &folder, "does not contain a wheel");
         return;
     };
-    let Ok(text) = host.read_text(&record) else {
-        result.problem(id!("toolkit.file-missing"), &record, "is missing");
+    let Ok(text) = host.read_text(&list) else {
+        result.problem(id!("toolkit.file-missing"), &list, "is missing");
         return;
     };
-    // Installers put console scripts outside the wheel.
-    for (path, hash) in recorded(&text).filter(|(path, _)| !path.split('/').any(|part| part == "..")) {
+    for (path, hash) in record::files(&text) {
         result.files += 1;
         let original = folder.join(path);
         compare(host, &original, hash, result);
-        let inside = trees.iter().find_map(|tree| path.strip_prefix(tree.as_str())?.strip_prefix('/'));
-        let used =
-            inside.filter(|inside| !inside.starts_with('.')).map(|inside| installation.root.join(inside));
-        // The first of several wheels with the same file counts.
-        let is_of_wheel = |used: &HostPath| {
-            let mut wheels = installation.record.wheels.iter();
-            wheels.any(|one| host.is_same_file(&installation.wheel(one).join(path), used))
-        };
-        if let Some(used) = used.filter(|used| !host.is_same_file(&original, used) && !is_of_wheel(used)) {
+        let inside = record::in_toolkit(trees, path).filter(|inside| !inside.starts_with('.'));
+        let used = inside.map(|inside| installation.root.join(inside));
+        if let Some(used) = used.filter(|used| !host.is_same_file(&original, used)) {
             compare(host, &used, hash, result);
         }
     }
 }
 
-/// The files in a wheel's RECORD with their hashes: `path,sha256=HASH,SIZE` (PEP 376, 427).
-fn recorded(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines().filter_map(|line| {
-        let (rest, _size) = line.rsplit_once(',')?;
-        let (path, hash) = rest.rsplit_once(',')?;
-        Some((path.trim_matches('"'), hash.strip_prefix("sha256=")?))
-    })
-}
-
 fn compare(host: &dyn ReadFiles, path: &HostPath, expected: &str, result: &mut Verification) {
-    match hash(host, path) {
+    match record::hash(host, path) {
         Ok(found) if found == expected => {}
         Ok(_) => result.problem(id!("toolkit.file-changed"), path, "was changed after the installation"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             result.problem(id!("toolkit.file-missing"), path, "is missing");
         }
         Err(error) => result.problem(id!("toolkit.file-unreadable"), path, &error.to_string()),
-    }
-}
-
-/// The sha256 of a file in the encoding of RECORD.
-fn hash(host: &dyn ReadFiles, path: &HostPath) -> std::io::Result<String> {
-    let mut hasher = Sha256::new();
-    let mut start = 0_u64;
-    loop {
-        let chunk = host.read_part(path, start, CHUNK_SIZE)?;
-        hasher.update(&chunk);
-        start += chunk.len() as u64;
-        if chunk.len() < CHUNK_SIZE {
-            return Ok(URL_SAFE_NO_PAD.encode(hasher.finalize()));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wheel_records_are_parsed() {
-        let text = "nvidia/cu13/bin/nvcc,sha256=AbC_-9,12\n\"a,b\",sha256=X,1\nx.dist-info/RECORD,,\n";
-        let files: Vec<_> = recorded(text).collect();
-        assert_eq!(files, [("nvidia/cu13/bin/nvcc", "AbC_-9"), ("a,b", "X")]);
     }
 }
