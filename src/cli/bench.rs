@@ -9,6 +9,7 @@ use gpubuild_host::{Command, RunError};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::artifacts::manifest_path;
 
+use super::document::check_replaceable;
 use super::project::open_project;
 use super::run::{NO_BINARY, runner, windows_folders, with_folders};
 use super::target::TargetArgument;
@@ -73,6 +74,10 @@ pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<E
     words.push(program.path);
     let bench = BenchProgram { context, words: &words, table: &table.bench, more: &arguments.more, folders };
 
+    let plot = arguments.svg.as_deref().map(|file| absolute(context, file)).transpose()?;
+    if let Some(path) = &plot {
+        check_replaceable(context, path, |text| text.contains("<title id=\"t\">tokens per second"))?;
+    }
     let mut results: Vec<Option<BackendBench>> = vec![None; backends.len()];
     for round in 1..=arguments.rounds {
         for (backend, result) in backends.iter().zip(&mut results) {
@@ -88,9 +93,8 @@ pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<E
         }
     }
     let document = BenchDocument::new(results.into_iter().flatten().collect());
-    if let Some(file) = &arguments.svg {
-        let path = absolute(context, file)?;
-        context.host.write(&path, document.svg().as_bytes()).map_err(|error| {
+    if let Some(path) = &plot {
+        context.host.write(path, document.svg().as_bytes()).map_err(|error| {
             Failure::negative(
                 id!("bench.unwritable"),
                 format!("failed to write the plot to `{path}`: {error}"),

@@ -11,6 +11,7 @@ use gpubuild_host::folders::cache_folder;
 use gpubuild_plan::artifacts::{Manifest, manifest_path};
 use gpubuild_plan::project::Project;
 
+use super::document::check_replaceable;
 use super::link::{changed, unreadable};
 use super::project::open_project;
 use super::target::TargetArgument;
@@ -106,6 +107,7 @@ fn export_commands(
         Failure::negative(id!("export.sources-unknown"), message)
             .hint("run `gpubuild clean`, then `gpubuild build --no-store`")
     })?;
+    check_replaceable(context, file, |text| text.starts_with('['))?;
     let mut text = serde_json::to_string_pretty(&commands).map_err(std::io::Error::other)?;
     text.push('\n');
     export::write(context.host, file, text.as_bytes()).map_err(|error| failed_to_write(file, &error))?;
@@ -137,17 +139,9 @@ fn export_presets(
             None => failure,
         });
     };
-    match host.read(file) {
-        Ok(before) if !presets::is_own(&before) => {
-            let message = format!("`{file}` exists, and gpubuild did not write it");
-            return Err(Failure::usage(id!("export.presets-exist"), message)
-                .hint("write another file next to it, and add its name to `include` in the existing one"));
-        }
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(failed_to_write(file, &error));
-        }
-        _ => {}
-    }
+    check_replaceable(context, file, presets::is_own).map_err(|failure| {
+        failure.hint("write another file next to it, and add its name to `include` in the existing one")
+    })?;
     export::write(host, file, presets.text.as_bytes()).map_err(|error| failed_to_write(file, &error))?;
     Ok(ExportedPresets { file: file.to_string(), names: presets.names })
 }

@@ -13,6 +13,7 @@ pub mod completions;
 mod crash;
 pub mod detect;
 pub mod doctor;
+mod document;
 pub mod estimate;
 pub mod events;
 pub mod explain;

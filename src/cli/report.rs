@@ -9,6 +9,7 @@ use gpubuild_host::recorder::{self, Redactions};
 use gpubuild_host::{Host, HostPath, RecordedHost};
 
 use super::doctor::diagnose::{Depth, DoctorRequest, diagnose};
+use super::document::check_replaceable;
 use super::machine::HostArguments;
 use super::project::open_project;
 use super::{CommandContext, Exit, Failure};
@@ -100,6 +101,8 @@ fn write(
     (summary, redactions): (DoctorSummary, &Redactions),
 ) -> Result<(), Failure> {
     let path = super::absolute(context, file)?;
+    let title = if arguments.html { "<title>gpubuild: " } else { "## gpubuild report\n" };
+    check_replaceable(context, &path, |text| text.contains(title))?;
     context
         .host
         .write(&path, report.as_bytes())

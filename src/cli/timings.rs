@@ -5,6 +5,7 @@ use gpubuild_exec::exec::BuildOutcome;
 use gpubuild_exec::exec::timings::TimingRecorder;
 
 use super::build::BuildWork;
+use super::document::check_replaceable;
 use super::{Failure, absolute};
 use crate::report::timings::{TimingsForm, TimingsReport, TimingsSubject};
 
@@ -23,6 +24,9 @@ pub(super) fn recorded(
         "" => work.project.build_root.join(PAGE),
         file => absolute(context, file)?,
     };
+    check_replaceable(context, &path, |text| {
+        text.contains("\"gpubuild\":") || text.contains("\"traceEvents\":")
+    })?;
     let recorder = TimingRecorder::new(context.host);
     let outcome = std::thread::scope(|scope| {
         if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, || recorder.watch()) {

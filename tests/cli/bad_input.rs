@@ -194,6 +194,31 @@ fn unknown_option_is_a_usage_error() {
     ran.says(&["--backends"]);
 }
 
+/// Each option writes its own document again, but no other file.
+#[test]
+fn documents_replace_only_documents_of_their_kind() {
+    let folder = Sandbox::new();
+    folder.run(&["host", "record", "host.toml"]).succeeds();
+    let host = ["--host", "host.toml"];
+    let doctor = ["r.txt", "r.json", "r.md", "r.sarif", "r.xml"];
+    let mut cases: Vec<(&str, Vec<&str>)> =
+        doctor.iter().map(|file| (*file, vec!["doctor", "--offline", "--output", file])).collect();
+    cases.push(("s.json", vec!["doctor", "--offline", "--save=s.json"]));
+    cases.push(("report.md", vec!["report", "--offline", "report.md"]));
+    cases.push(("report.html", vec!["report", "--offline", "--html", "report.html"]));
+    for (file, arguments) in cases {
+        let write = || folder.run(&[&arguments[..], &host].concat());
+        folder.write(file, "");
+        for _ in 0..2 {
+            assert_ne!(write().exit, Some(2), "{file}");
+            assert_ne!(folder.read(file), "", "{file}");
+        }
+        folder.write(file, "{ \"precious\": 1 }\n");
+        write().fails(2, "file.not-ours").says(&[file, "hint: "]);
+        assert_eq!(folder.read(file), "{ \"precious\": 1 }\n");
+    }
+}
+
 #[test]
 fn recording_round_trips_and_is_not_overwritten() {
     let folder = Sandbox::new();

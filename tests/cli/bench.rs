@@ -53,6 +53,8 @@ fn backends_are_interleaved_and_the_best_round_is_reported() {
     let json = project.run(&["bench", "--rounds", "1", "--json"]).succeeds().json();
     assert_eq!(json["schema"]["name"], "bench");
     assert_eq!(json["backends"][0]["decode"]["best_tokens_per_second"], 12.0);
+    project.run(&["bench", "--rounds", "1", "--svg", "plot.svg"]).succeeds();
+    project.run(&["bench", "--rounds", "1", "--svg", "gpubuild.toml"]).fails(2, "file.not-ours");
 }
 
 #[test]

@@ -39,6 +39,10 @@ fn clangd_parses_all_sources() {
     let ran = sandbox.run(&["export", "--compile-commands", "compile_commands.json"]);
     assert!(ran.succeeds().stdout.ends_with("compile_commands.json (3 sources)\n"), "{ran:?}");
     assert!(!sandbox.exists("vendor/compile_commands.json") && !sandbox.exists("lib"));
+    sandbox.run(&["export", "--compile-commands", "compile_commands.json"]).succeeds();
+    let of_project = sandbox.read("gpubuild.toml");
+    sandbox.run(&["export", "--compile-commands", "gpubuild.toml"]).fails(2, "file.not-ours");
+    assert_eq!(sandbox.read("gpubuild.toml"), of_project);
     let all = commands(&sandbox);
     let names: Vec<&str> =
         all.iter().filter_map(|one| one["file"].as_str()?.rsplit_once('/').map(|(_, name)| name)).collect();
@@ -156,7 +160,7 @@ fn presets_of_others_stay_and_include_those_of_gpubuild() {
     let mine = "{ \"version\": 4, \"include\": [\"gpubuild-presets.json\"] }\n";
     sandbox.write("vendor/CMakeUserPresets.json", mine);
     let export = |file: &str| sandbox.run(&["export", "--presets", file]);
-    export("vendor/CMakeUserPresets.json").fails(2, "export.presets-exist").says(&["hint: ", "`include`"]);
+    export("vendor/CMakeUserPresets.json").fails(2, "file.not-ours").says(&["hint: ", "`include`"]);
     assert_eq!(sandbox.read("vendor/CMakeUserPresets.json"), mine);
     export("CMakeUserPresets.json").fails(2, "export.not-the-source").says(&["vendor/CMakeUserPresets.json"]);
     export("vendor/gpubuild-presets.json").succeeds();

@@ -58,6 +58,9 @@ fn project_lock_is_created_and_then_offered() {
     let text = std::fs::read_to_string(sandbox.path("gpubuild.lock.d/cuda-13.2.toml")).unwrap();
     assert!(text.contains("nvidia_cuda_nvcc-13.2.86-py3-none-manylinux_2_17_x86_64.whl"), "{text}");
     assert!(!text.contains("index.example"), "locks contain no index");
+    lock(&sandbox, &["cuda@13.2"]).succeeds();
+    lock(&sandbox, &["cuda@13.2", "--output", "gpubuild.toml"]).fails(2, "file.not-ours");
+    assert!(std::fs::read_to_string(sandbox.path("gpubuild.toml")).unwrap().starts_with("schema = 1"));
     sandbox.run(&["toolkit", "install", "cuda@13.2", "--dry-run"]).succeeds();
     let shown = lock(&sandbox, &["cuda@13.2", "--output", "-"]).succeeds().stdout.clone();
     assert_eq!(shown, text);

@@ -52,8 +52,8 @@ pub fn of(host: &dyn ReadFiles, manifest: &Manifest, source: &HostPath) -> Optio
 
 /// Whether gpubuild wrote a file with presets.
 #[must_use]
-pub fn is_own(text: &[u8]) -> bool {
-    let content: Option<Value> = serde_json::from_slice(text).ok();
+pub fn is_own(text: &str) -> bool {
+    let content: Option<Value> = serde_json::from_str(text).ok();
     content.is_some_and(|content| content["vendor"].get(VENDOR).is_some())
 }
 

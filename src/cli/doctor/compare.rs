@@ -5,6 +5,7 @@ use gpubuild_doctor::snapshot::{DoctorSnapshot, SCHEMA, SnapshotChange, diff};
 use gpubuild_exec::store;
 use gpubuild_host::HostPath;
 
+use crate::cli::document::check_replaceable;
 use crate::cli::{CommandContext, Failure, absolute};
 
 /// The default snapshot, relative to the cache folder.
@@ -29,6 +30,7 @@ pub(super) fn save(
     snapshot: &DoctorSnapshot,
 ) -> Result<(), Failure> {
     let path = snapshot_path(context, file)?;
+    check_replaceable(context, &path, |text| text.contains("gpubuild.snapshot/"))?;
     store::write_json(context.host, &path, snapshot)
         .map_err(|error| Failure::file(id!("doctor.snapshot-unwritable"), "write", &path, &error))?;
     context.printer.status(&format!("saved {} values in `{path}`", snapshot.values.len()));

@@ -4,6 +4,7 @@ use gpubuild_core::clean;
 use gpubuild_detect::finding::Findings;
 use gpubuild_detect::id;
 
+use crate::cli::document::check_replaceable;
 use crate::cli::{CommandContext, Failure, Verbosity, detect};
 use crate::report::detect_text::Detail;
 use crate::report::doctor::DoctorReport;
@@ -64,7 +65,9 @@ impl OutputArguments {
     ) -> Result<(), Failure> {
         for file in &self.output {
             let path = crate::cli::absolute(context, file)?;
-            let text = render(format_of(file)?, document, None)?;
+            let format = format_of(file)?;
+            check_replaceable(context, &path, |text| is_report(format, text))?;
+            let text = render(format, document, None)?;
             context
                 .host
                 .write(&path, text.as_bytes())
@@ -98,6 +101,20 @@ fn format_of(file: &str) -> Result<DoctorFormat, Failure> {
             format!("unknown report format: `{}` (from --output)", clean::short(file, 300)),
         )
         .hint("known extensions are .txt, .json, .md, .sarif and .xml (JUnit)")),
+    }
+}
+
+/// Whether a text is a report in a format.
+fn is_report(format: DoctorFormat, text: &str) -> bool {
+    match format {
+        DoctorFormat::Text => {
+            text.lines().last().is_some_and(|line| line.contains(" error") && line.contains(" warning"))
+        }
+        DoctorFormat::Json => text.contains("\"name\": \"doctor\""),
+        DoctorFormat::Markdown | DoctorFormat::Github | DoctorFormat::Junit => {
+            text.contains("gpubuild doctor")
+        }
+        DoctorFormat::Sarif => text.contains("gpubuild-doctor/"),
     }
 }
 

@@ -17,6 +17,7 @@ use gpubuild_toolchain::provision::{ProvisionError, redist};
 
 use super::{ToolkitSpec, archives};
 use crate::cli::build::NetworkArguments;
+use crate::cli::document::check_replaceable;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::machine::{self, HostArguments, MachineState};
 use crate::cli::project::open_project;
@@ -92,6 +93,7 @@ pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>
         return Ok(Exit::Done);
     }
     let path = lock_path(arguments, context, &lock)?;
+    check_replaceable(context, &path, |text| text.contains(lock::SCHEMA))?;
     context.host.write(&path, text.as_bytes())?;
     let document = LockReport::new(&lock, path.to_string());
     if arguments.json {
