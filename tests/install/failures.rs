@@ -86,6 +86,12 @@ fn starts() -> Vec<Case> {
             FallsBack("cuda", &[FAILED, "signal 9"]),
         ),
         case(
+            "a program that removes its own folder",
+            with_program(b"#!/bin/sh\nrm -r \"${0%/*}\"\n"),
+            RTX,
+            FallsBack("cuda", &[FAILED, "removed the program"]),
+        ),
+        case(
             "a crash",
             with_program(b"#!/bin/sh\nkill -SEGV $$\n"),
             RTX,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Command, HostPath, RunError, RunPrograms};
+use gpubuild_host::{Command, HostPath, InspectHost, RunError};
 
 use super::InstallError;
 use super::state::Proof;
@@ -19,7 +19,7 @@ const BACKEND: &str = "{backend}";
 /// # Errors
 /// The program cannot be started, fails or exceeds the time limit.
 pub(super) fn smoke_test(
-    host: &dyn RunPrograms,
+    host: &dyn InspectHost,
     folder: &HostPath,
     label: &str,
     backend: Backend,
@@ -41,6 +41,10 @@ pub(super) fn smoke_test(
     };
     let line = [&start.program].into_iter().chain(&arguments).cloned().collect::<Vec<_>>().join(" ");
     match host.run(&Command::new(program.as_str(), deadline).args(arguments)) {
+        // A program that removes itself would be installed as a file that does not exist.
+        Ok(output) if output.success() && !host.is_file(&program) => {
+            Err(failed(format!("`{line}` removed the program"), Vec::new()))
+        }
         Ok(output) if output.success() => Ok(proof),
         Ok(output) => {
             let text = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };

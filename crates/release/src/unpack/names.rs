@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::manifest::is_inner_path;
 
 /// The longest component of a path in bytes, which is the limit of most file systems.
@@ -27,8 +29,8 @@ pub enum InvalidName {
     /// Another file has the same path.
     #[error("another file has the same path")]
     Twice,
-    /// It differs from another path only in case.
-    #[error("it differs from `{0}` only in case")]
+    /// It differs from another path only in case or in the composition of characters, so it denotes the same file on some systems.
+    #[error("it differs from `{0}` only in case or in how accents are encoded")]
     Case(String),
     /// The same path is used for a file and for a folder.
     #[error("`{0}` is both a file and a folder")]
@@ -45,7 +47,7 @@ struct KnownName {
     is_file: bool,
 }
 
-/// The files of a variant and their folders, by path in lower case.
+/// The files of a variant and their folders, by [`key`].
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     known: BTreeMap<String, KnownName>,
@@ -89,13 +91,13 @@ impl Names {
     /// Whether a file with this path, in the same case, was added.
     #[must_use]
     pub fn has_file(&self, path: &str) -> bool {
-        self.known.get(&path.to_lowercase()).is_some_and(|known| known.is_file && known.spelling == path)
+        self.known.get(&key(path)).is_some_and(|known| known.is_file && known.spelling == path)
     }
 
     fn insert(&mut self, spelling: &str, is_file: bool) -> Result<(), InvalidName> {
-        let Some(known) = self.known.get(&spelling.to_lowercase()) else {
-            let known = KnownName { spelling: spelling.to_owned(), is_file };
-            self.known.insert(spelling.to_lowercase(), known);
+        let key = key(spelling);
+        let Some(known) = self.known.get(&key) else {
+            self.known.insert(key, KnownName { spelling: spelling.to_owned(), is_file });
             return Ok(());
         };
         match known {
@@ -105,6 +107,13 @@ impl Names {
             _ => Ok(()),
         }
     }
+}
+
+/// A text that is equal for paths that denote the same file on a system that ignores case, as Windows, or composition too, as macOS. Case is
+/// folded through upper case, so that letters with several lower-case forms are equal.
+fn key(path: &str) -> String {
+    let folded = path.nfd().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    folded.nfd().collect()
 }
 
 fn is_device(part: &str) -> bool {
@@ -125,8 +134,17 @@ mod tests {
     #[test]
     fn ambiguous_and_unsafe_paths_are_rejected() {
         let mut names = Names::default();
-        for good in ["bin/infer", "lib/libx.so.1", "lib/sub/a b", "é", "lib/.hidden", "console/comx", "aux1"]
-        {
+        for good in [
+            "bin/infer",
+            "lib/libx.so.1",
+            "lib/sub/a b",
+            "é",
+            "\u{3c3}\u{3c3}",
+            "lib/straße",
+            "lib/.hidden",
+            "console/comx",
+            "aux1",
+        ] {
             assert_eq!(names.add(good), Ok(()), "{good}");
         }
         for bad in [
@@ -161,6 +179,9 @@ mod tests {
             "bin/infer/x",
             "LIB/SUB",
             "É",
+            "e\u{301}",
+            "\u{3c3}\u{3c2}",
+            "lib/STRASSE",
             "conin$",
         ] {
             assert!(names.add(bad).is_err(), "{bad}");
