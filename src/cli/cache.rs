@@ -1,5 +1,6 @@
 //! `gpubuild cache`: the build store, which is shared by all projects.
 
+use gpubuild_detect::diagnostic;
 use gpubuild_detect::id;
 use gpubuild_exec::exec::{BuildBinary, BuildJob, InstalledTools, folder, reuse, tools_here};
 use gpubuild_exec::python::Network;
@@ -190,7 +191,7 @@ fn prune(arguments: &Prune, context: &CommandContext<'_>) -> Result<(), Failure>
     let limits = StoreLimits { size: size.or(Some(store.limit)), age, all: arguments.all };
     let refused = |error: std::io::Error| {
         Failure::negative(id!("cache.not-pruned"), format!("failed to prune `{}`: {error}", store.root))
-            .hint("check the owner and permissions of the folder")
+            .hint(diagnostic::file_hint(error.kind()))
     };
     let pruned = maintain::prune(context.host, &store, limits).map_err(refused)?;
     let removed = layers::prune(context.host, age, arguments.all).map_err(refused)?;

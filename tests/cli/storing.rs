@@ -93,6 +93,7 @@ fn cache_commands_list_explain_and_prune() {
     assert_eq!(pruned["removed"].as_array().unwrap().len(), 4);
     assert!(entries(&sandbox).is_empty());
     prune_follows_no_link(&sandbox);
+    file_in_place_of_the_locks_is_named(&sandbox);
     run(&sandbox, &["build", "--no-store"]).succeeds();
     assert!(entries(&sandbox).is_empty());
 }
@@ -125,6 +126,34 @@ fn variables_that_scripts_name_are_part_of_the_key() {
         assert!(one.contains(first) && two.contains(second), "{variable}: {one} {two}");
         run(&sandbox, &["clean"]).succeeds();
         assert_eq!((build(variable, first), build(variable, second)), (one, two), "{variable}");
+    }
+}
+
+/// Where the folder of the locks belongs, there is a file, or a link that leads nowhere.
+fn file_in_place_of_the_locks_is_named(sandbox: &Sandbox) {
+    let locks = sandbox.path("store/v1/locks");
+    let is_named = |text: &str| {
+        run(sandbox, &["cache", "prune", "--all"]).fails(1, "cache.not-pruned").says(&[
+            &format!("`{}` is not a folder", locks.display()),
+            "hint: ",
+            "move or remove it",
+        ]);
+        std::fs::remove_file(&locks).unwrap_or_else(|error| panic!("{text}: {error}"));
+        run(sandbox, &["cache", "prune", "--all"]).succeeds();
+    };
+    let fill = || {
+        run(sandbox, &["clean"]).succeeds();
+        run(sandbox, &["build"]).succeeds();
+        std::fs::remove_dir_all(&locks).unwrap();
+    };
+    fill();
+    std::fs::write(&locks, "").unwrap();
+    is_named("a file");
+    #[cfg(unix)]
+    {
+        fill();
+        std::os::unix::fs::symlink("absent", &locks).unwrap();
+        is_named("a link");
     }
 }
 

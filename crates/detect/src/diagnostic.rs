@@ -145,7 +145,9 @@ pub fn file_hint(kind: ErrorKind) -> &'static str {
             "raise the limit of the size of files, which `ulimit -f` shows, or use a file system that allows larger files"
         }
         ErrorKind::NotFound => "check the path: a folder in it does not exist, or was removed",
-        ErrorKind::NotADirectory => "check the path: it goes through a file that is not a folder",
+        ErrorKind::NotADirectory => {
+            "check the path: a file or a link is in the place of one of its folders; move or remove it"
+        }
         ErrorKind::IsADirectory => "there is a folder in the place of the file: move it, or use another path",
         ErrorKind::DirectoryNotEmpty => {
             "another program writes into the folder: end it, and run the command again"

@@ -15,6 +15,7 @@ pub mod folders;
 mod forward;
 pub mod interrupt;
 pub mod jobs;
+pub mod leftovers;
 pub mod library;
 pub mod links;
 pub mod net;

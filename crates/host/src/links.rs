@@ -12,6 +12,12 @@ pub struct LinkRefused {
     pub target: String,
 }
 
+impl From<LinkRefused> for std::io::Error {
+    fn from(refused: LinkRefused) -> Self {
+        Self::new(std::io::ErrorKind::NotADirectory, refused)
+    }
+}
+
 /// The targets of the links to folders that a walk has followed on its way to a folder. A walk that enters each target once on every
 /// way ends, whatever its links lead to. Folders in which the kernel shows its own state are not entered.
 #[derive(Debug, Clone, Default)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::RealHost;
 use crate::interrupt::Interrupt;
+use crate::leftovers;
 
 /// Installs a handler for Ctrl-C, SIGTERM, SIGQUIT and SIGHUP that terminates every child of `host`. Call it once at startup.
 ///
@@ -22,6 +23,7 @@ pub fn listen(host: &RealHost) -> io::Result<()> {
 fn handle(interrupt: &Arc<Interrupt>, signal: u8) {
     let is_waiting = interrupt.trigger(signal);
     if !is_waiting || interrupt.requests() > 1 {
+        leftovers::remove_all();
         #[expect(
             clippy::exit,
             clippy::disallowed_methods,
@@ -42,6 +44,7 @@ pub fn end_on_signal(host: &RealHost) -> io::Result<()> {
         // The second request kills them.
         interrupt.trigger(signal);
         interrupt.trigger(signal);
+        leftovers::remove_all();
         #[expect(clippy::exit, clippy::disallowed_methods, reason = "this is the regular end of a server")]
         std::process::exit(0);
     })
@@ -132,7 +135,50 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Command, RunPrograms as _};
+    use crate::{Command, HostInfo as _, RunPrograms as _, WriteFiles as _};
+
+    /// The folder of the test below, in the process that it starts.
+    const FOLDER: &str = "GPUBUILD_TEST_LEFTOVERS";
+
+    /// Does nothing unless the test below starts it.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the variable is set by this test only")]
+    fn process_with_leftovers() {
+        let Ok(folder) = std::env::var(FOLDER) else { return };
+        let host = RealHost::new();
+        let folder = host.path(&folder);
+        let leftover = leftovers::Leftover::new(&folder.join("staging"));
+        let kept = leftovers::Leftover::new(&folder.join("kept"));
+        host.write(&folder.join("staging/a/b"), b"x").unwrap();
+        host.write(&folder.join("kept/a"), b"x").unwrap();
+        drop(kept);
+        let temporary = host.temporary_dir(&folder).unwrap();
+        host.write(&temporary.join("c"), b"x").unwrap();
+        listen(&host).unwrap();
+        host.write(&folder.join("ready"), b"x").unwrap();
+        std::thread::sleep(Duration::from_secs(120));
+        drop(leftover);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
+    fn temporary_files_are_removed_when_a_signal_ends_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = std::env::current_exe().unwrap();
+        let mut command = std::process::Command::new(program);
+        command.args(["--exact", "signals::tests::process_with_leftovers"]).env(FOLDER, folder.path());
+        let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+        while !folder.path().join("ready").exists() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let id = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(143));
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["kept", "ready"]);
+    }
 
     /// The limit of the size of files is not reached here: this test checks what programs inherit.
     #[test]

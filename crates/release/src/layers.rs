@@ -113,7 +113,7 @@ pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<Downloa
     let mut deleted = DownloadUsage::default();
     if let Some(cache) = cache_folder(host) {
         for folder in [TRUSTED, FOLDER] {
-            refuse_link(host, &cache.join(folder)).map_err(io::Error::other)?;
+            refuse_link(host, &cache.join(folder))?;
         }
         remove_temporary(host, &cache.join(TRUSTED))?;
         remove_temporary(host, &cache.join(FOLDER))?;

@@ -27,7 +27,7 @@ pub fn usage(host: &dyn ReadFiles) -> DownloadUsage {
 pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<DownloadUsage> {
     let mut removed = DownloadUsage::default();
     if let Some(cache) = cache_folder(host) {
-        refuse_link(host, &cache.join(SOURCES)).map_err(io::Error::other)?;
+        refuse_link(host, &cache.join(SOURCES))?;
     }
     for folder in folders(host) {
         let name = folder.file_name().unwrap_or_default();

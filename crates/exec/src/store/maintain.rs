@@ -81,7 +81,7 @@ pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Re
     let now = host.now();
     let mut pruned = Pruned::default();
     for folder in KINDS.iter().map(|kind| entry::folder(store, kind)) {
-        refuse_link(host, &folder).map_err(std::io::Error::other)?;
+        refuse_link(host, &folder)?;
     }
     remove_leftovers(host, store)?;
     uploads::remove_leftovers(host, store)?;

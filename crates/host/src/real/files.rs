@@ -14,6 +14,7 @@ use super::super::interrupt::Interrupt;
 use super::reading::open_regular;
 use super::stat::{is_block_device, is_device};
 use super::temporary::{self, Temporary};
+use crate::leftovers;
 use crate::path::NotUtf8Path;
 use crate::{FileLock, HostPath, NewFile, PathRules, Wait};
 
@@ -79,8 +80,22 @@ pub(super) fn open_device(path: &HostPath) -> io::Result<()> {
 fn create_parent(path: &HostPath) -> io::Result<PathBuf> {
     let parent = path.as_std().parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
-    fs::create_dir_all(&parent)?;
+    create_folders(&parent)?;
     Ok(parent)
+}
+
+/// Creates a folder with its parents. An error names what is in the place of one of them.
+fn create_folders(folder: &Path) -> io::Result<()> {
+    let _running = leftovers::hold();
+    fs::create_dir_all(folder).map_err(|error| {
+        let existing = folder.ancestors().find(|path| fs::symlink_metadata(path).is_ok());
+        match existing.filter(|path| !path.is_dir()) {
+            Some(path) => {
+                io::Error::new(io::ErrorKind::NotADirectory, format!("`{}` is not a folder", path.display()))
+            }
+            None => error,
+        }
+    })
 }
 
 /// Creates a temporary file in the folder of `path`.
@@ -282,10 +297,11 @@ pub(super) fn symlink(_text: &str, link: &HostPath) -> io::Result<()> {
 }
 
 pub(super) fn create_dir_all(path: &HostPath) -> io::Result<()> {
-    fs::create_dir_all(path.as_std()).map_err(with_path("create the folder", path))
+    create_folders(path.as_std()).map_err(with_path("create the folder", path))
 }
 
 pub(super) fn rename(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let _running = leftovers::hold();
     let mut attempts = 0;
     loop {
         match fs::rename(from.as_std(), to.as_std()) {
@@ -314,6 +330,7 @@ pub(super) fn exchange(one: &HostPath, other: &HostPath) -> io::Result<()> {
         Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::ErrorKind::Unsupported.into(),
         other => io::Error::from(other),
     };
+    let _running = leftovers::hold();
     renameat_with(CWD, one.as_std(), CWD, other.as_std(), RenameFlags::EXCHANGE).map_err(kind)
 }
 
@@ -336,7 +353,7 @@ pub(super) fn remove(path: &HostPath) -> io::Result<()> {
 
 pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
     let make = || {
-        fs::create_dir_all(parent.as_std())?;
+        create_folders(parent.as_std())?;
         host_path(parent.rules(), &temporary::folder_in(parent.as_std())?)
     };
     make().map_err(with_path("create a folder in", parent))

@@ -6,6 +6,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::leftovers;
+
 /// Number of names to try. All of them exist only if a folder was filled deliberately.
 const ATTEMPTS: u32 = 1 << 16;
 /// Number of random characters after the prefix. `gpubuild install` recognizes leftover temporary files by this length.
@@ -34,7 +36,10 @@ impl Temporary {
 
     /// Renames the file, replacing an existing file.
     pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
+        let mut leftovers = leftovers::hold();
         fs::rename(&self.path, to)?;
+        leftovers.remove(&self.path);
+        drop(leftovers);
         // Prevent the drop from removing the renamed file.
         self.path = PathBuf::new();
         Ok(())
@@ -44,6 +49,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        leftovers::hold().remove(&self.path);
     }
 }
 
@@ -53,11 +59,15 @@ pub(super) fn folder_in(folder: &Path) -> io::Result<PathBuf> {
 }
 
 fn in_folder<T>(folder: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
+    let mut leftovers = leftovers::hold();
     for _ in 0..ATTEMPTS {
         let path = folder.join(name());
         match make(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => return result.map(|made| (path, made)),
+            result => {
+                leftovers.insert(path.clone());
+                return result.map(|made| (path, made));
+            }
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "all temporary names exist already"))

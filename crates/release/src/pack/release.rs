@@ -7,6 +7,7 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::folders::cache_folder;
+use gpubuild_host::leftovers::Leftover;
 use gpubuild_host::links::{refuse_link, refuse_links_below};
 use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait};
 use serde::Serialize;
@@ -69,6 +70,7 @@ pub struct ReleaseWork<'a> {
     folder: HostPath,
     pub(super) temporary: HostPath,
     before: PackedRelease,
+    _leftover: Leftover,
     _lock: Option<FileLock>,
 }
 
@@ -92,7 +94,8 @@ impl<'a> ReleaseWork<'a> {
             host.rename(&aside, folder).map_err(|error| PackError::io("restore", folder, &error))?;
         }
         let before = read(host, folder)?;
-        let work = Self { host, folder: folder.clone(), temporary, before, _lock: lock };
+        let leftover = Leftover::new(&temporary);
+        let work = Self { host, folder: folder.clone(), temporary, before, _leftover: leftover, _lock: lock };
         work.clear()?;
         for inner in [BLOBS, VARIANTS] {
             let inner = work.temporary.join(inner);
