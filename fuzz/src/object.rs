@@ -18,10 +18,10 @@ pub fn run(bytes: &[u8]) -> bool {
     for machine in ExaminedMachine::all() {
         is_accepted |= examine(machine, &origin);
     }
-    if let Err(error) = embedded(&origin, &origin.path("/input/program"), bytes) {
+    if let Err(error) = embedded(&origin, &origin.path("/input/program")) {
         check_text(&error.to_string());
     }
-    for read in [symbols::defined, symbols::globals, symbols::groups] {
+    for read in [symbols::defined::<&[u8]>, symbols::globals, symbols::groups] {
         match read(bytes) {
             Ok(_) => is_accepted = true,
             Err(error) => check_text(&error),

@@ -1,16 +1,17 @@
-//! Disassembles machine code and collects the instruction sets that each function uses. No I/O.
+//! Disassembles machine code and collects the instruction sets that each function uses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use gpubuild_core::isa::{self, Processor};
 use gpubuild_core::order::SortIndirect as _;
+use gpubuild_linker::archive::{ArchiveMember, is_archive, members};
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind,
 };
-use object::read::archive::ArchiveFile;
 use object::{
-    Architecture, Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind, SymbolFlags, SymbolKind,
+    Architecture, Object, ObjectSection, ObjectSymbol, ReadRef, SectionIndex, SectionKind, SymbolFlags,
+    SymbolKind,
 };
 
 /// How many times its size a section is disassembled if its functions overlap.
@@ -59,26 +60,28 @@ pub struct FirstUse {
 ///
 /// # Errors
 /// The file is not an archive, object file, library or program.
-pub fn read(data: &[u8]) -> Result<Vec<Code>, String> {
-    if !data.starts_with(b"!<arch>\n") {
+pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Vec<Code>, String> {
+    if !is_archive(data) {
         let file = object::File::parse(data).map_err(|error| error.to_string())?;
-        return Ok(vec![of_file(&file, data.len(), None)]);
+        return Ok(vec![of_file(&file, data.len().unwrap_or_default(), None)]);
     }
-    let archive = ArchiveFile::parse(data).map_err(|error| error.to_string())?;
     let mut list = Vec::new();
-    for member in archive.members() {
-        let member = member.map_err(|error| error.to_string())?;
-        let Ok(bytes) = member.data(data) else { continue };
+    for member in members(data)? {
+        let ArchiveMember { name, data: part } = member?;
         // Members that are not object files (LTO bytecode, import stubs) contain no machine code yet.
-        if let Ok(file) = object::File::parse(bytes) {
-            let name = String::from_utf8_lossy(member.name()).into_owned();
-            list.push(of_file(&file, bytes.len(), Some(name)));
+        if let Ok(file) = object::File::parse(part) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            list.push(of_file(&file, part.size(), Some(name)));
         }
     }
     Ok(list)
 }
 
-fn of_file(file: &object::File<'_>, size: usize, member: Option<String>) -> Code {
+fn of_file<'data, R: ReadRef<'data>>(
+    file: &object::File<'data, R>,
+    size: u64,
+    member: Option<String>,
+) -> Code {
     let machine = match file.architecture() {
         Architecture::X86_64 => Some("x86_64"),
         Architecture::Aarch64 => Some("aarch64"),
@@ -107,7 +110,7 @@ fn of_file(file: &object::File<'_>, size: usize, member: Option<String>) -> Code
     let mut left = size;
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         let Ok(bytes) = section.data() else { continue };
-        let Some(rest) = left.checked_sub(bytes.len()) else { break };
+        let Some(rest) = left.checked_sub(bytes.len() as u64) else { break };
         left = rest;
         let symbols = by_section.remove(&section.index()).unwrap_or_default();
         let name = section.name().unwrap_or_default();
@@ -127,7 +130,9 @@ struct SectionSymbols<'a> {
 }
 
 /// Objects have as many sections as functions, so all symbols are sorted into their sections at once.
-fn by_section<'a>(symbols: &[object::Symbol<'a, '_>]) -> HashMap<SectionIndex, SectionSymbols<'a>> {
+fn by_section<'data, 'a, R: ReadRef<'data>>(
+    symbols: &'a [object::Symbol<'data, '_, R>],
+) -> HashMap<SectionIndex, SectionSymbols<'a>> {
     let mut sections: HashMap<_, SectionSymbols<'a>> = HashMap::new();
     for symbol in symbols {
         let (Some(section), Ok(name)) = (symbol.section_index(), symbol.name()) else { continue };
@@ -335,7 +340,7 @@ mod tests {
 
     #[test]
     fn file_without_code_is_rejected() {
-        assert!(read(b"hello").is_err());
-        assert_eq!(read(b"!<arch>\n").unwrap(), []);
+        assert!(read(&b"hello"[..]).is_err());
+        assert_eq!(read(&b"!<arch>\n"[..]).unwrap(), []);
     }
 }

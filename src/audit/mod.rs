@@ -17,10 +17,12 @@ use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::FindingDraft;
-use gpubuild_host::{HostPath, LIBRARY_LIMIT, ReadFiles};
+use gpubuild_exec::store::hash_file;
+use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_linker::archive::is_archive;
 use gpubuild_linker::symbols;
 use gpubuild_object as object;
-use gpubuild_object::ObjectFile;
+use gpubuild_object::{ObjectBytes, ObjectFile};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 
 use crate::report::audit::{AuditedFile, Isa};
@@ -107,15 +109,18 @@ impl AuditSubject<'_> {
     }
 
     /// Reads what the checks across files need.
-    fn search(&mut self, data: &[u8], request: &AuditRequest) {
+    fn search(&mut self, host: &dyn ReadFiles, bytes: &ObjectBytes<'_>, request: &AuditRequest) {
         match self.kind() {
-            "static" => self.defined = symbols::defined(data).unwrap_or_default(),
+            "static" => self.defined = symbols::defined(bytes.data()).unwrap_or_default(),
             "executable" | "shared" | "module" => {
                 let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
                 let folders = trees.flat_map(|tree| [&tree.source, &tree.build]).collect_set();
-                let folders = folders.into_iter().filter(|folder| folder.len() > 2);
-                let count = |folder: &str| memchr::memmem::find_iter(data, folder.as_bytes()).count();
-                self.folders = folders.map(|folder| (folder.clone(), count(folder))).collect();
+                let folders: Vec<&String> = folders.into_iter().filter(|folder| folder.len() > 2).collect();
+                let texts: Vec<&[u8]> = folders.iter().map(|folder| folder.as_bytes()).collect();
+                let mut counts = vec![0; texts.len()];
+                // A file that cannot be read any more has no folders.
+                let _ = object::scan(host, &self.path, &texts, |index, _| counts[index] += 1);
+                self.folders = folders.into_iter().cloned().zip(counts).collect();
             }
             _ => {}
         }
@@ -182,19 +187,18 @@ fn subjects<'a>(
     let named = request.files.iter().map(|path| (path.clone(), None, None));
     let mut subjects = Vec::new();
     for (path, built, tree) in paths.chain(named) {
-        let data = match host.read_up_to(&path, LIBRARY_LIMIT) {
-            Ok(data) => data,
+        let bytes = match ObjectBytes::open_sections(host, &path) {
+            Ok(bytes) => bytes,
             Err(error) => {
                 drafts.push(drafts::unreadable(&path, &error.to_string()));
                 continue;
             }
         };
-        if built.is_some_and(|built| {
-            built.bytes != data.len() as u64 || built.sha256 != gpubuild_exec::store::sha256(&data)
-        }) {
+        let hash = || hash_file(host, &path).map(|(hash, _)| hash).ok();
+        if built.is_some_and(|built| built.bytes != bytes.size() || Some(&built.sha256) != hash().as_ref()) {
             drafts.push(drafts::changed(&path));
         }
-        let codes = code::read(&data);
+        let codes = code::read(bytes.data());
         if let (Err(error), None) = (&codes, built) {
             drafts.push(drafts::unreadable(&path, error));
             continue;
@@ -202,9 +206,9 @@ fn subjects<'a>(
         let mut subject = AuditSubject {
             built,
             tree,
-            bytes: data.len() as u64,
-            is_archive: data.starts_with(b"!<arch>\n"),
-            structure: structure::read(&data),
+            bytes: bytes.size(),
+            is_archive: is_archive(bytes.data()),
+            structure: structure::read(bytes.data()),
             defined: BTreeSet::new(),
             folders: BTreeMap::new(),
             codes,
@@ -212,7 +216,7 @@ fn subjects<'a>(
             path,
         };
         if request.depth == Depth::Full {
-            subject.search(&data, request);
+            subject.search(host, &bytes, request);
         }
         subjects.push(subject);
     }

@@ -1,17 +1,17 @@
-//! Reads segments, relocations and symbol versions of ELF files, and the C runtime of Windows object files. No I/O.
+//! Reads segments, relocations and symbol versions of ELF files, and the C runtime of Windows object files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_linker::archive::{is_archive, members};
 use object::elf;
-use object::read::archive::ArchiveFile;
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::{
-    BinaryFormat, Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget,
-    SectionKind, SymbolIndex,
+    BinaryFormat, Endianness, Object, ObjectSection, ObjectSymbol, ReadRef, RelocationFlags,
+    RelocationTarget, SectionKind, SymbolIndex,
 };
 
 /// The least size of a relocation in bytes.
-const RELOCATION: usize = 8;
+const RELOCATION: u64 = 8;
 
 /// The properties of a file, or of all members of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,14 +84,11 @@ impl MsvcRuntime {
 
 /// Examines a file, or every member of an archive. Members that are not object files are skipped.
 #[must_use]
-pub fn read(data: &[u8]) -> Structure {
+pub fn read<'data>(data: impl ReadRef<'data>) -> Structure {
     let mut structure = Structure::default();
-    if data.starts_with(b"!<arch>\n") {
-        let Ok(archive) = ArchiveFile::parse(data) else { return structure };
-        for member in archive.members().filter_map(Result::ok) {
-            if let Ok(bytes) = member.data(data) {
-                add(bytes, &String::from_utf8_lossy(member.name()), &mut structure);
-            }
+    if is_archive(data) {
+        for member in members(data).into_iter().flatten().filter_map(Result::ok) {
+            add(member.data, &String::from_utf8_lossy(member.name), &mut structure);
         }
     } else {
         add(data, "", &mut structure);
@@ -99,7 +96,7 @@ pub fn read(data: &[u8]) -> Structure {
     structure
 }
 
-fn add(data: &[u8], member: &str, structure: &mut Structure) {
+fn add<'data>(data: impl ReadRef<'data>, member: &str, structure: &mut Structure) {
     let Ok(file) = object::File::parse(data) else { return };
     structure.debug_info |= [".debug_info", ".zdebug_info", ".debug_line"]
         .iter()
@@ -108,8 +105,8 @@ fn add(data: &[u8], member: &str, structure: &mut Structure) {
         BinaryFormat::Coff => runtimes(&file, member, structure),
         BinaryFormat::Elf => {
             if file.kind() == object::ObjectKind::Relocatable {
-                fixed(&file, data.len() / RELOCATION, member, structure);
-            } else if let Ok(file) = ElfFile64::<Endianness>::parse(data) {
+                fixed(&file, data.len().unwrap_or_default() / RELOCATION, member, structure);
+            } else if let Ok(file) = ElfFile64::<Endianness, _>::parse(data) {
                 linked(&file, structure);
             }
         }
@@ -118,7 +115,7 @@ fn add(data: &[u8], member: &str, structure: &mut Structure) {
 }
 
 /// Reads the runtimes from linker options such as `/DEFAULTLIB:"LIBCMT"`, which the section `.drectve` contains.
-fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
+fn runtimes<'data>(file: &object::File<'data, impl ReadRef<'data>>, member: &str, structure: &mut Structure) {
     let Some(text) = file.section_by_name(".drectve").and_then(|section| section.data().ok()) else { return };
     for option in String::from_utf8_lossy(text).split([' ', '\0']) {
         let Some((flag, value)) = option.split_once(':') else { continue };
@@ -134,7 +131,12 @@ fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
 /// Finds 32-bit absolute relocations in code: such an object cannot be linked into a position-independent executable (PIE).
 ///
 /// `limit` is the number of relocations that are examined: in a damaged file, many sections can have the same ones.
-fn fixed(file: &object::File<'_>, limit: usize, member: &str, structure: &mut Structure) {
+fn fixed<'data>(
+    file: &object::File<'data, impl ReadRef<'data>>,
+    limit: u64,
+    member: &str,
+    structure: &mut Structure,
+) {
     if file.architecture() != object::Architecture::X86_64 {
         return;
     }
@@ -159,7 +161,7 @@ fn fixed(file: &object::File<'_>, limit: usize, member: &str, structure: &mut St
     }
 }
 
-fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
+fn linked<'data>(file: &ElfFile64<'data, Endianness, impl ReadRef<'data>>, structure: &mut Structure) {
     let endian = file.endian();
     let mut has_dynamic = false;
     for segment in file.elf_program_headers() {
@@ -183,7 +185,7 @@ fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
 }
 
 /// Collects the versions of the C and C++ libraries that symbols require.
-fn versions(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
+fn versions<'data>(file: &ElfFile64<'data, Endianness, impl ReadRef<'data>>, structure: &mut Structure) {
     let endian = file.endian();
     let Ok(Some(table)) = file.elf_section_table().versions(endian, file.data()) else { return };
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_undefined) {

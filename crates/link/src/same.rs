@@ -59,7 +59,7 @@ fn find(crates: &[(&str, &LinkManifest)]) -> Option<String> {
         let mut defined = BTreeSet::new();
         for file in manifest.files.iter().filter(|file| file.is_static && seen.insert(&file.path)) {
             if let Ok(bytes) = files::read(&file.path) {
-                defined.extend(symbols::defined(&bytes).unwrap_or_default());
+                defined.extend(symbols::defined(bytes.as_slice()).unwrap_or_default());
             }
         }
         for (other, theirs, symbols) in &before {

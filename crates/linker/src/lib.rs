@@ -3,6 +3,7 @@
 //!
 //! Part of gpubuild. The interface is not stable.
 
+pub mod archive;
 pub mod message;
 pub mod symbols;
 

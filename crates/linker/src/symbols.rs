@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use object::read::archive::ArchiveFile;
-use object::{Object, ObjectComdat, ObjectSymbol, SymbolKind, SymbolSection};
+use object::{Object, ObjectComdat, ObjectSymbol, ReadRef, SymbolKind, SymbolSection};
+
+use crate::archive::{FilePart, members};
 
 /// A symbol that two libraries define.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +24,7 @@ pub struct Duplicate {
 ///
 /// # Errors
 /// The file is not an archive.
-pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
+pub fn defined<'data, R: ReadRef<'data>>(archive: R) -> Result<BTreeSet<String>, String> {
     collect(archive, strong)
 }
 
@@ -31,7 +32,7 @@ pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
 ///
 /// # Errors
 /// The file is not an archive.
-pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
+pub fn globals<'data, R: ReadRef<'data>>(archive: R) -> Result<BTreeSet<String>, String> {
     collect(archive, |file| {
         let global = file.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
         let names = global
@@ -49,30 +50,27 @@ pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
 ///
 /// # Errors
 /// The file is not an archive.
-pub fn groups(archive: &[u8]) -> Result<BTreeSet<String>, String> {
+pub fn groups<'data, R: ReadRef<'data>>(archive: R) -> Result<BTreeSet<String>, String> {
     collect(archive, |file| {
         file.comdats().filter_map(|comdat| comdat.name().ok().map(str::to_owned)).collect()
     })
 }
 
 /// Collects names from all object files of an archive.
-fn collect(
-    archive: &[u8],
-    of: impl Fn(&object::File<'_>) -> Vec<String>,
+fn collect<'data, R: ReadRef<'data>>(
+    archive: R,
+    of: impl Fn(&object::File<'data, FilePart<R>>) -> Vec<String>,
 ) -> Result<BTreeSet<String>, String> {
-    let archive_file = ArchiveFile::parse(archive).map_err(|error| error.to_string())?;
     let mut found = BTreeSet::new();
-    for member in archive_file.members() {
-        let member = member.map_err(|error| error.to_string())?;
-        let Ok(data) = member.data(archive) else { continue };
-        if let Ok(file) = object::File::parse(data) {
+    for member in members(archive)? {
+        if let Ok(file) = object::File::parse(member?.data) {
             found.extend(of(&file));
         }
     }
     Ok(found)
 }
 
-fn strong(file: &object::File<'_>) -> Vec<String> {
+fn strong<'data>(file: &object::File<'data, impl ReadRef<'data>>) -> Vec<String> {
     let comdats = file.comdats().flat_map(|comdat| comdat.sections().collect::<Vec<_>>());
     let merged: BTreeSet<usize> = comdats.map(|section| section.0).collect();
     let is_merged = |section: SymbolSection| match section {
@@ -146,7 +144,7 @@ mod tests {
 
     #[test]
     fn other_files_than_archives_are_rejected() {
-        assert!(defined(b"not an archive").is_err());
-        assert_eq!(defined(b"!<arch>\n").unwrap(), BTreeSet::new());
+        assert!(defined(&b"not an archive"[..]).is_err());
+        assert_eq!(defined(&b"!<arch>\n"[..]).unwrap(), BTreeSet::new());
     }
 }

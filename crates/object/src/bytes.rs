@@ -6,14 +6,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::rc::Rc;
 
-use gpubuild_host::{FileKind, HostPath, ReadFiles};
+use gpubuild_host::{FileKind, HostPath, LIBRARY_LIMIT, ReadFiles};
 use object::{ReadCache, ReadRef};
 
 /// The page size in bytes. Headers of kernels are far apart, so larger pages would mostly contain unused data.
 const PAGE: usize = 16 << 10;
 /// The number of cached pages.
 const MAX_PAGES: usize = 256;
-/// The limit of a single read in bytes. Only tables are read, so a larger size is a sign of a damaged file.
+/// The limit of a single read in bytes, unless sections are read: a larger table is a sign of a damaged file.
 const MAX_READ: u64 = 64 << 20;
 /// The limit of a name's length in bytes.
 const MAX_NAME: u64 = 4096;
@@ -44,6 +44,15 @@ impl UnreadableObject {
     }
 }
 
+impl From<UnreadableObject> for io::Error {
+    fn from(error: UnreadableObject) -> Self {
+        match error {
+            UnreadableObject::Missing => Self::new(io::ErrorKind::NotFound, error),
+            _ => Self::other(error),
+        }
+    }
+}
+
 impl From<object::Error> for UnreadableObject {
     fn from(error: object::Error) -> Self {
         Self::Damaged(error.to_string())
@@ -54,6 +63,7 @@ impl From<object::Error> for UnreadableObject {
 pub struct ObjectBytes<'h> {
     cache: ReadCache<Pages<'h>>,
     size: u64,
+    max_read: u64,
     read_error: FirstReadError,
 }
 
@@ -89,13 +99,27 @@ impl<'h> ObjectBytes<'h> {
             kept: HashMap::new(),
             read_error: Rc::clone(&read_error),
         };
-        Ok(Self { cache: ReadCache::new(pages), size: stat.size, read_error })
+        Ok(Self { cache: ReadCache::new(pages), size: stat.size, max_read: MAX_READ, read_error })
+    }
+
+    /// Opens a file whose sections are read, which can be as large as the file. What is read stays in memory.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_sections(host: &'h dyn ReadFiles, path: &HostPath) -> Result<Self, UnreadableObject> {
+        Ok(Self { max_read: LIBRARY_LIMIT, ..Self::open(host, path)? })
+    }
+
+    /// The size of the file in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// The bytes of the file.
     #[must_use]
     pub fn data(&self) -> Data<'_, 'h> {
-        Data { cache: &self.cache, start: 0, size: self.size }
+        Data { cache: &self.cache, start: 0, size: self.size, max_read: self.max_read }
     }
 
     /// The read error behind a parse error, if there is one; otherwise the parse error.
@@ -113,6 +137,7 @@ pub struct Data<'a, 'h> {
     cache: &'a ReadCache<Pages<'h>>,
     start: u64,
     size: u64,
+    max_read: u64,
 }
 
 impl<'a> Data<'a, '_> {
@@ -164,7 +189,7 @@ impl<'a> ReadRef<'a> for Data<'a, '_> {
             return Ok(&[]);
         }
         let end = offset.checked_add(size).ok_or(())?;
-        if end > self.size || size > MAX_READ {
+        if end > self.size || size > self.max_read {
             return Err(());
         }
         self.cache.read_bytes_at(self.start + offset, size)

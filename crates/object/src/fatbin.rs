@@ -167,15 +167,11 @@ impl FatbinCode {
     }
 }
 
-/// The size of the container at the start of `content`, header included; `None` if it is not a valid container.
-pub(super) fn container_size(content: &[u8]) -> Option<u64> {
-    let number = |at: usize, size: usize| {
-        let bytes = content.get(at..at + size)?;
-        Some(bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
-    };
-    let form = (number(0, 4)?, number(4, 2)?, number(6, 2)?);
-    let size = number(8, 8)?.checked_add(HEADER)?;
-    (form == (u64::from(MAGIC), 1, HEADER) && size <= content.len() as u64).then_some(size)
+/// The size of the container at the start of `data`, header included; `None` if it is not a valid container.
+pub(super) fn container_size(data: Data<'_, '_>) -> Option<u64> {
+    let form = (data.u32(0)?, data.u16(4)?, u64::from(data.u16(6)?));
+    let size = data.u64(8)?.checked_add(HEADER)?;
+    (form == (MAGIC, 1, HEADER) && size <= data.size()).then_some(size)
 }
 
 /// The offset of the next container after padding; `None` if nothing is found within [`LARGEST_GAP`].

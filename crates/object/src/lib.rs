@@ -12,16 +12,18 @@ mod imports;
 mod macho;
 mod offload;
 mod pe;
+mod scan;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, HostPath, Os, ReadFiles};
 use serde::Serialize;
 
-pub use bytes::UnreadableObject;
+pub use bytes::{ObjectBytes, UnreadableObject};
 pub use embedded::embedded;
 pub use fatbin::{DeviceKernel, FatbinCode, KernelKind};
 pub use imports::imported;
 pub use offload::HipCode;
+pub use scan::scan;
 
 /// The formats of executables and libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

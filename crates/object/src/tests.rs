@@ -188,7 +188,7 @@ fn embedded_kernels_are_found_at_any_offset() {
     content.extend(bundles(&[&["host-x86_64-unknown-linux", "hipv4-amdgcn-amd-amdhsa--gfx90a"]]));
     content.extend(b"text __CLANG_OFFLOAD_BUNDLE__ of a tool");
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64).bytes("/libgk.a", &content).build();
-    let (cuda, hip) = embedded(&host, &host.path("/libgk.a"), &content).unwrap();
+    let (cuda, hip) = embedded(&host, &host.path("/libgk.a")).unwrap();
     let sizes: Vec<(String, u64)> =
         cuda.bytes.iter().map(|(kernel, size)| (kernel.arch.sm(), *size)).collect();
     assert_eq!(sizes.iter().map(|(arch, _)| arch.as_str()).collect::<Vec<_>>(), ["sm_75", "sm_90", "sm_90"]);
@@ -199,7 +199,7 @@ fn embedded_kernels_are_found_at_any_offset() {
         "the sizes do not include the container's header"
     );
     assert_eq!(hip.bytes.keys().map(String::as_str).collect::<Vec<_>>(), ["gfx90a"]);
-    let whole = embedded(&host, &host.path("/nothing"), b"");
+    let whole = embedded(&host, &host.path("/nothing"));
     assert_eq!(whole.unwrap_err(), UnreadableObject::Missing);
 }
 

@@ -6,9 +6,9 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, is_machine_flag};
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_core::order::SortIndirect as _;
-use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_linker::symbols;
-use gpubuild_object::{KernelKind, embedded};
+use gpubuild_object::{KernelKind, ObjectBytes, embedded};
 use gpubuild_plan::artifacts::{Artifact, BuiltInterface, BuiltTree, CompileGroup, DeviceCode, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
 
@@ -169,16 +169,19 @@ fn artifact(
     path: &str,
 ) -> Result<Artifact, BuildError> {
     let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
-    let bytes = host.read_up_to(&host.path(path), LIBRARY_LIMIT).map_err(|error| match error.kind() {
+    let file = host.path(path);
+    let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             incomplete(format!("`{path}` of target `{}` is missing", target.name))
         }
         _ => BuildError::io("read", &path, &error),
-    })?;
+    };
+    let (sha256, bytes) = crate::store::hash_file(host, &file).map_err(unreadable)?;
     let kind = kind_of(&target.kind);
-    let device_code = device_code(host, path, &bytes);
+    let device_code = device_code(host, &file);
     let symbols = if kind == "static" {
-        let defined = symbols::defined(&bytes)
+        let library = ObjectBytes::open(host, &file).map_err(|error| unreadable(error.into()))?;
+        let defined = symbols::defined(library.data())
             .map_err(|error| incomplete(format!("`{path}` is not a library: {error}")))?;
         u64::try_from(defined.len()).ok()
     } else {
@@ -188,16 +191,16 @@ fn artifact(
         target: target.name.clone(),
         kind: kind.to_owned(),
         path: path.to_owned(),
-        bytes: bytes.len() as u64,
-        sha256: crate::store::sha256(&bytes),
+        bytes,
+        sha256,
         symbols,
         device_code,
     })
 }
 
 /// The GPU code in a file; empty if the file contains no code in a known format, which is not an error.
-fn device_code(host: &dyn ReadFiles, path: &str, bytes: &[u8]) -> Vec<DeviceCode> {
-    let Ok((cuda, hip)) = embedded(host, &host.path(path), bytes) else { return Vec::new() };
+fn device_code(host: &dyn ReadFiles, path: &HostPath) -> Vec<DeviceCode> {
+    let Ok((cuda, hip)) = embedded(host, path) else { return Vec::new() };
     let cuda = cuda.bytes.iter().map(|(kernel, bytes)| {
         let (arch, kind) = match kernel.kind {
             KernelKind::Sass => (kernel.arch.sm(), "sass"),
@@ -309,10 +312,9 @@ pub fn refuse_duplicates(host: &dyn ReadFiles, trees: &[BuiltTree]) -> Result<()
         if file.kind != "static" || !seen.insert((file.target.as_str(), file.sha256.as_str())) {
             continue;
         }
-        let bytes = host
-            .read_up_to(&host.path(&file.path), LIBRARY_LIMIT)
-            .map_err(|error| BuildError::io("read", &file.path, &error))?;
-        libraries.push((file.path.clone(), symbols::defined(&bytes).unwrap_or_default()));
+        let library = ObjectBytes::open(host, &host.path(&file.path))
+            .map_err(|error| BuildError::io("read", &file.path, &error.into()))?;
+        libraries.push((file.path.clone(), symbols::defined(library.data()).unwrap_or_default()));
     }
     let mut found = symbols::duplicates(&libraries).into_iter();
     let Some(first) = found.next() else { return Ok(()) };

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::order::CollectSorted as _;
-use gpubuild_host::{LIBRARY_LIMIT, ReadFiles};
+use gpubuild_host::ReadFiles;
+use gpubuild_object::ObjectBytes;
 use gpubuild_plan::artifacts::{Artifact, Manifest};
 use object::{NameOrOrdinal, Object};
 
@@ -109,10 +110,9 @@ fn file_name(file: &Artifact) -> &str {
 
 /// The exported and imported symbols of a library; both are empty for an unknown format.
 fn symbols(host: &dyn ReadFiles, file: &Artifact) -> Result<(Vec<String>, Vec<String>), BuildError> {
-    let bytes = host
-        .read_up_to(&host.path(&file.path), LIBRARY_LIMIT)
-        .map_err(|error| BuildError::io("read", &file.path, &error))?;
-    let Ok(library) = object::File::parse(bytes.as_slice()) else { return Ok((Vec::new(), Vec::new())) };
+    let bytes = ObjectBytes::open(host, &host.path(&file.path))
+        .map_err(|error| BuildError::io("read", &file.path, &error.into()))?;
+    let Ok(library) = object::File::parse(bytes.data()) else { return Ok((Vec::new(), Vec::new())) };
     let text = |name: NameOrOrdinal<&[u8]>| match name {
         NameOrOrdinal::Name(name) => Some(String::from_utf8_lossy(name).into_owned()),
         NameOrOrdinal::Ordinal(_) => None,

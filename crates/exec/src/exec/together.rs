@@ -12,8 +12,9 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_core::shell::word;
 use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
-use gpubuild_host::{Command, HostPath, LIBRARY_LIMIT, Os, find_program};
+use gpubuild_host::{Command, HostPath, Os, find_program};
 use gpubuild_linker::symbols;
+use gpubuild_object::ObjectBytes;
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
 use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
 
@@ -181,10 +182,10 @@ impl OtherProject<'_> {
         trees.iter().flat_map(|tree| &tree.files).filter(|file| file.kind == "static")
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, BuildError> {
+    /// The hash and size of a file.
+    fn hash(&self, path: &str) -> Result<(String, u64), BuildError> {
         let host = self.job.host;
-        host.read_up_to(&host.path(path), LIBRARY_LIMIT)
-            .map_err(|error| BuildError::io("read", &path, &error))
+        store::hash_file(host, &host.path(path)).map_err(|error| BuildError::io("read", &path, &error))
     }
 
     fn same(&self, trees: &[BuiltTree]) -> Result<SharedSymbols, BuildError> {
@@ -208,10 +209,11 @@ impl OtherProject<'_> {
     fn symbols(&self, trees: &[BuiltTree]) -> Result<Symbols, BuildError> {
         let mut found = Symbols::default();
         for file in Self::libraries(trees) {
-            let bytes = self.read(&file.path)?;
-            found.strong.extend(symbols::defined(&bytes).unwrap_or_default());
-            found.all.extend(symbols::globals(&bytes).unwrap_or_default());
-            found.groups.extend(symbols::groups(&bytes).unwrap_or_default());
+            let library = ObjectBytes::open(self.job.host, &self.job.host.path(&file.path))
+                .map_err(|error| BuildError::io("read", &file.path, &error.into()))?;
+            found.strong.extend(symbols::defined(library.data()).unwrap_or_default());
+            found.all.extend(symbols::globals(library.data()).unwrap_or_default());
+            found.groups.extend(symbols::groups(library.data()).unwrap_or_default());
         }
         Ok(found)
     }
@@ -273,10 +275,8 @@ impl OtherProject<'_> {
                 if !current || !host.is_file(&to) {
                     self.rename(&old, &to, &folder.join("symbols.txt"))?;
                 }
-                let bytes = self.read(to.as_str())?;
+                (file.sha256, file.bytes) = self.hash(to.as_str())?;
                 file.path = to.to_string();
-                file.bytes = bytes.len() as u64;
-                file.sha256 = sha256(&bytes);
                 moved.insert(old, to.to_string());
             }
             for item in &mut tree.link {
@@ -364,13 +364,13 @@ impl OtherProject<'_> {
             self.run(&compiler, library.as_str(), &words)?;
             store::write_json(host, &stamp, &key).map_err(|error| BuildError::io("write", &stamp, &error))?;
         }
-        let bytes = self.read(library.as_str())?;
+        let (sha256, bytes) = self.hash(library.as_str())?;
         let artifact = Artifact {
             target: format!("{}-apart", self.with.name),
             kind: "shared".to_owned(),
             path: library.to_string(),
-            bytes: bytes.len() as u64,
-            sha256: sha256(&bytes),
+            bytes,
+            sha256,
             symbols: None,
             device_code: Vec::new(),
         };

@@ -9,8 +9,8 @@ use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
 
 use super::files;
+use super::hash_file;
 use super::roots::TreeRoots;
-use super::sha256;
 use super::table::{StampTable, has_extension};
 use crate::cmake::file_api::FileApiReply;
 
@@ -142,13 +142,13 @@ fn output(host: &dyn ReadFiles, path: &str, roots: &TreeRoots) -> Option<StoredO
 #[must_use]
 pub fn read(host: &dyn ReadFiles, path: &HostPath, roots: &TreeRoots) -> Option<StoredOutput> {
     let path = path.clone();
-    let bytes = host.read_up_to(&path, LIBRARY_LIMIT).ok()?;
+    let (sha256, bytes) = hash_file(host, &path).ok()?;
     let executable = files::stamp(host, &path)?.executable;
     Some(StoredOutput {
-        bytes: bytes.len() as u64,
-        sha256: sha256(&bytes),
+        bytes,
+        sha256,
         executable,
-        contains_paths: roots.occur_in(&bytes),
+        contains_paths: roots.occur_in(host, &path).ok()?,
         destination: path.clone(),
         path,
     })

@@ -1,8 +1,11 @@
 //! Replaces the source and build folder in text with placeholders, so that stored data does not depend on the folders of the
 //! build that created it.
 
+use std::io;
+
 use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, PathRules, ReadFiles};
+use gpubuild_object::scan;
 use gpubuild_plan::plan::PlannedTree;
 use serde_json::Value;
 
@@ -61,10 +64,15 @@ impl TreeRoots {
         HostPath::new(self.rules, &self.expand(text))
     }
 
-    /// Whether bytes contain the path of one of the folders.
-    #[must_use]
-    pub fn occur_in(&self, bytes: &[u8]) -> bool {
-        self.spellings.iter().any(|(folder, _)| memchr::memmem::find(bytes, folder.as_bytes()).is_some())
+    /// Whether a file contains the path of one of the folders.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn occur_in(&self, host: &dyn ReadFiles, file: &HostPath) -> io::Result<bool> {
+        let folders: Vec<&[u8]> = self.spellings.iter().map(|(folder, _)| folder.as_bytes()).collect();
+        let mut occur = false;
+        scan(host, file, &folders, |_, _| occur = true)?;
+        Ok(occur)
     }
 
     /// Replaces the folders with placeholders in all strings of a JSON value.
@@ -111,6 +119,8 @@ fn map_texts(value: Value, change: &impl Fn(&str) -> String) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use gpubuild_host::{Arch, HostInfo as _, Os, RecordedHost};
+
     use super::*;
 
     fn roots(source: &str, build: &str) -> TreeRoots {
@@ -133,6 +143,8 @@ mod tests {
         ] {
             assert_eq!(there.expand(&here.with_placeholders(text)), expected, "{text}");
         }
-        assert!(here.occur_in(b"\0/p/a.c\0") && !there.occur_in(b"\0/p/a.c\0"));
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).bytes("/a.o", b"\0/p/a.c\0").build();
+        let occur = |roots: &TreeRoots| roots.occur_in(&host, &host.path("/a.o")).unwrap();
+        assert!(occur(&here) && !occur(&there));
     }
 }
