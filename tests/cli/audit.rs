@@ -371,3 +371,16 @@ fn audit_without_build_or_files_is_an_error() {
     check(&sandbox, &["x.txt", "gone.so"], 1, &["audit.file.unreadable", "audit.file.unreadable"]);
     sandbox.run(&["audit", "x.txt", "--allow", "audit.nothing"]).fails(2, "audit.allow-unknown");
 }
+
+/// The file is larger than any that is kept in memory, but has only the tables and the code of a small one.
+#[cfg(target_os = "linux")]
+#[test]
+fn large_libraries_are_read_in_parts() {
+    let Some(sandbox) = compiled(&[("k.c", KERNEL)], &["cc -shared -fPIC k.c -o liblarge.so"]) else {
+        return;
+    };
+    let library = std::fs::File::options().write(true).open(sandbox.path("liblarge.so")).unwrap();
+    library.set_len(5 << 30).unwrap();
+    let report = check(&sandbox, &["liblarge.so"], 0, &[]);
+    assert_eq!(report["files"][0]["bytes"], 5_u64 << 30);
+}

@@ -25,7 +25,7 @@ mod zig;
 
 use std::collections::BTreeMap;
 
-use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::links::LinkRefused;
@@ -137,6 +137,8 @@ pub enum PackError {
         path: String,
         /// The system's message.
         message: String,
+        /// The kind of the error.
+        kind: std::io::ErrorKind,
     },
     /// Another error.
     #[error("{0}")]
@@ -145,7 +147,7 @@ pub enum PackError {
 
 impl PackError {
     pub(super) fn io(doing: &'static str, path: &HostPath, error: &std::io::Error) -> Self {
-        Self::Io { doing, path: path.to_string(), message: error.to_string() }
+        Self::Io { doing, path: path.to_string(), message: error.to_string(), kind: error.kind() }
     }
 }
 
@@ -198,7 +200,8 @@ impl Diagnostic for PackError {
             Self::Mixed { .. } => "specify another folder with `--out`",
             Self::Serial { .. } => "omit `--serial`, or specify a higher one",
             Self::Default { .. } => "specify a variant with the backend `cpu`",
-            Self::Io { .. } | Self::Other(_) => "nothing was changed; try again",
+            Self::Io { kind, .. } => diagnostic::file_hint(*kind),
+            Self::Other(_) => "nothing was changed; try again",
         };
         Some(hint.to_owned())
     }
