@@ -101,8 +101,9 @@ fn write(
     (summary, redactions): (DoctorSummary, &Redactions),
 ) -> Result<(), Failure> {
     let path = super::absolute(context, file)?;
-    let title = if arguments.html { "<title>gpubuild: " } else { "## gpubuild report\n" };
-    check_replaceable(context, &path, |text| text.contains(title))?;
+    check_replaceable(context, &path, |text| {
+        text.contains("## gpubuild report\n") || text.contains("<title>gpubuild: ")
+    })?;
     context
         .host
         .write(&path, report.as_bytes())

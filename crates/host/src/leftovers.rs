@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+#[cfg(feature = "command")]
+use std::sync::TryLockError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::HostPath;
@@ -29,7 +31,7 @@ impl Drop for Leftover {
     }
 }
 
-/// The registered paths. While they are held, no signal ends the process; when a signal is ending it, this waits for the end.
+/// The registered paths. While they are held, a signal does not end the process; when one is ending it, this waits for the end.
 pub(crate) fn hold() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -37,25 +39,39 @@ pub(crate) fn hold() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 /// Removes all registered files and folders. Call it only immediately before the process ends.
 #[cfg(feature = "command")]
 pub(crate) fn remove_all() {
-    let paths = hold();
-    paths.iter().for_each(|path| remove(path));
-    // Other threads must not change files any more.
-    std::mem::forget(paths);
+    // A thread that hangs in the file system must not keep the process from ending.
+    let held = retry(|| match PATHS.try_lock() {
+        Ok(paths) => Some(paths),
+        Err(TryLockError::Poisoned(paths)) => Some(paths.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    });
+    if let Some(paths) = held {
+        paths.iter().for_each(|path| remove(path));
+        // Other threads must not change files any more.
+        std::mem::forget(paths);
+    }
+}
+
+/// Attempts something for a second.
+#[cfg(feature = "command")]
+fn retry<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..100).find_map(|number| {
+        if number > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        attempt()
+    })
 }
 
 /// Removes a file or folder, in which another thread may just be creating a file.
 #[cfg(feature = "command")]
 fn remove(path: &std::path::Path) {
-    use std::{fs, io, thread, time::Duration};
+    use std::{fs, io};
 
-    const ATTEMPTS: u32 = 20;
-    for _ in 0..ATTEMPTS {
+    retry(|| {
         let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => thread::sleep(Duration::from_millis(10)),
-            _ => return,
-        }
-    }
+        removed.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true).then_some(())
+    });
 }
 
 #[cfg(all(test, feature = "command"))]
