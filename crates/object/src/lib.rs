@@ -23,7 +23,7 @@ pub use embedded::embedded;
 pub use fatbin::{DeviceKernel, FatbinCode, KernelKind};
 pub use imports::imported;
 pub use offload::HipCode;
-pub use scan::scan;
+pub use scan::{PieceSearch, scan};
 
 /// The formats of executables and libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

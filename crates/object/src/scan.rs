@@ -27,22 +27,47 @@ fn scan_pieces(
     piece: usize,
     mut found: impl FnMut(usize, u64),
 ) -> io::Result<()> {
-    let finders: Vec<Finder<'_>> = texts.iter().map(Finder::new).collect();
-    let overlap = texts.iter().map(|text| text.len()).max().unwrap_or_default().saturating_sub(1);
-    // The end of the piece before and the piece, and where they start in the file.
-    let (mut buffer, mut start) = (Vec::new(), 0);
+    let (mut search, mut bytes) = (PieceSearch::new(texts), Vec::new());
     loop {
-        let searched = buffer.len();
-        if file.take(piece as u64).read_to_end(&mut buffer)? == 0 {
+        bytes.clear();
+        if file.take(piece as u64).read_to_end(&mut bytes)? == 0 {
             return Ok(());
         }
-        for (index, (finder, text)) in finders.iter().zip(texts).enumerate() {
-            let new = finder.find_iter(&buffer).filter(|at| at + text.len() > searched);
-            new.for_each(|at| found(index, start + at as u64));
+        search.add(&bytes, &mut found);
+    }
+}
+
+/// A search for byte strings in data that arrives in pieces.
+#[derive(Debug)]
+pub struct PieceSearch<'t> {
+    finders: Vec<Finder<'t>>,
+    /// The most bytes of an occurrence that can be in the pieces so far.
+    overlap: usize,
+    /// The end of the pieces so far, and where it starts.
+    end: (Vec<u8>, u64),
+}
+
+impl<'t> PieceSearch<'t> {
+    /// A search for these texts.
+    #[must_use]
+    pub fn new(texts: &[&'t [u8]]) -> Self {
+        let overlap = texts.iter().map(|text| text.len()).max().unwrap_or_default().saturating_sub(1);
+        let finders = texts.iter().map(|text| Finder::new(*text)).collect();
+        Self { finders, overlap, end: (Vec::new(), 0) }
+    }
+
+    /// Searches the next piece. Calls `found` with the index of a text and its offset in all pieces for each occurrence.
+    pub fn add(&mut self, piece: &[u8], found: &mut impl FnMut(usize, u64)) {
+        let (buffer, start) = &mut self.end;
+        let searched = buffer.len();
+        buffer.extend_from_slice(piece);
+        for (index, finder) in self.finders.iter().enumerate() {
+            let new = finder.find_iter(buffer).filter(|at| at + finder.needle().len() > searched);
+            new.for_each(|at| found(index, *start + at as u64));
         }
-        let done = buffer.len().saturating_sub(overlap);
+        let done = buffer.len().saturating_sub(self.overlap);
         buffer.drain(..done);
-        start += done as u64;
+        *start += done as u64;
     }
 }
 

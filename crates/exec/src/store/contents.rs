@@ -10,10 +10,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubuild_host::{Environment, HostPath, ReadFiles, WriteFiles};
+use gpubuild_object::PieceSearch;
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileSnapshot, FileStamp};
 use super::settings::Store;
+use super::table::StampTable;
 use super::{hash_blocks, sha256};
 
 /// Version of the format. Files with another version are ignored.
@@ -77,34 +79,9 @@ pub fn variable_hash(env: &Environment, name: &str) -> String {
     env.get(name).map(|value| sha256(value.as_bytes())).unwrap_or_default()
 }
 
-/// Text by which files are recognised that embed others without the knowledge of the build tool.
-const EMBEDS: &str = "incbin";
-
-/// Searches a text in the blocks of a file.
-struct BlockSearch {
-    finder: memchr::memmem::Finder<'static>,
-    /// The end of the blocks so far, in which an occurrence may start.
-    end: Vec<u8>,
-    found: bool,
-}
-
-impl BlockSearch {
-    fn new(text: &'static str) -> Self {
-        Self { finder: memchr::memmem::Finder::new(text), end: Vec::new(), found: false }
-    }
-
-    fn add(&mut self, block: &[u8]) {
-        let kept = self.finder.needle().len() - 1;
-        self.end.extend_from_slice(&block[..block.len().min(kept)]);
-        let contains = |text: &[u8]| self.finder.find(text).is_some();
-        self.found = self.found || contains(&self.end) || contains(block);
-        if let Some(start) = block.len().checked_sub(kept) {
-            self.end = block[start..].to_vec();
-        } else {
-            self.end.drain(..self.end.len().saturating_sub(kept));
-        }
-    }
-}
+/// Texts by which files are recognised that embed others without the knowledge of the build tool, and that ask for headers.
+const EMBEDS: &[u8] = b"incbin";
+const ASKS_HEADERS: &[u8] = b"__has_include";
 
 impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
@@ -112,26 +89,25 @@ impl FileHash {
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
         if is_script {
             let text = host.read(&file).ok()?;
-            let contains = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
-            let table = super::table::StampTable::embedded();
-            return Some(Self {
-                stamp,
-                sha256: sha256(&text),
-                asks_git: table.git_words.iter().any(|word| contains(word)),
-                variables: &script_variables(&text) - &table.ignored_variables,
-                embeds: false,
-                asks_headers: false,
-            });
+            let contains = |word: &String| memchr::memmem::find(&text, word.as_bytes()).is_some();
+            let table = StampTable::embedded();
+            let asks_git = table.git_words.iter().any(contains);
+            let variables = &script_variables(&text) - &table.ignored_variables;
+            return Some(Self { asks_git, variables, ..Self::plain(stamp, sha256(&text)) });
         }
-        let (mut embeds, mut headers) = (BlockSearch::new(EMBEDS), BlockSearch::new("__has_include"));
+        let mut search = PieceSearch::new(&[EMBEDS, ASKS_HEADERS]);
+        let mut found = [false; 2];
         // Source folders can contain models, which are larger than the memory.
-        let (sha256, _) = hash_blocks(host, &file, &mut |block| {
-            embeds.add(block);
-            headers.add(block);
-        })
-        .ok()?;
-        let (embeds, asks_headers) = (embeds.found, headers.found);
-        Some(Self { stamp, sha256, asks_git: false, variables: BTreeSet::new(), embeds, asks_headers })
+        let hashed =
+            hash_blocks(host, &file, &mut |block| search.add(block, &mut |text, _| found[text] = true));
+        let ((sha256, _), [embeds, asks_headers]) = (hashed.ok()?, found);
+        Some(Self { embeds, asks_headers, ..Self::plain(stamp, sha256) })
+    }
+
+    /// The hash of a file that has none of the properties.
+    fn plain(stamp: FileStamp, sha256: String) -> Self {
+        let variables = BTreeSet::new();
+        Self { stamp, sha256, asks_git: false, variables, embeds: false, asks_headers: false }
     }
 }
 
@@ -259,18 +235,6 @@ mod tests {
         let text = b"set(A $ENV{FOO})\nif(DEFINED ENV{BAR_1})\nfind_package(Zz REQUIRED)\n$ENV{$NAME} $ENV{} $ENV{END";
         let found: Vec<String> = script_variables(text).into_iter().collect();
         assert_eq!(found, ["BAR_1", "FOO", "ZZ_ROOT", "Zz_DIR", "Zz_ROOT"]);
-    }
-
-    #[test]
-    fn text_is_found_across_blocks() {
-        for size in 1..9 {
-            let mut search = BlockSearch::new("incbin");
-            b".incbi, .incbin".chunks(size).for_each(|block| search.add(block));
-            assert!(search.found, "{size}");
-            let mut search = BlockSearch::new("incbin");
-            b".incbi, n incbi".chunks(size).for_each(|block| search.add(block));
-            assert!(!search.found, "{size}");
-        }
     }
 
     #[test]
