@@ -284,8 +284,10 @@ impl Signatures {
     fn rank(&self, mut found: Vec<Found>) -> Vec<LogCause> {
         let is_resource = |one: &Found| RESOURCES.contains(&one.cause.id.as_str());
         let is_doubtful = |one: &Found| one.is_status || self.list[one.signature].signature.doubtful;
+        let strength = |one: &Found| self.list[one.signature].signature.strength();
         // A doubtful match far before a certain one is probably the output of an attempt with a fallback.
-        let certain = found.iter().filter(|one| !is_doubtful(one)).map(|one| one.cause.line).min();
+        let is_certain = |one: &&Found| !is_doubtful(one) && strength(one) != Strength::Weak;
+        let certain = found.iter().filter(is_certain).map(|one| one.cause.line).min();
         let place = |one: &Found| match certain {
             Some(certain) if one.is_status || (is_doubtful(one) && one.cause.line + FAR < certain) => {
                 (certain.max(one.cause.line), true)
@@ -293,7 +295,6 @@ impl Signatures {
             _ => (one.cause.line, false),
         };
         found.sort_indirect_by_key(|one| (!is_resource(one), place(one), one.signature));
-        let strength = |one: &Found| self.list[one.signature].signature.strength();
         // An error that names a component precedes what follows from it, even if it is only guessed.
         let guess = found.iter().filter(|one| one.is_error && strength(one) == Strength::Guess);
         if let Some(first) = guess.map(|one| one.cause.line).min() {
