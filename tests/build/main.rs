@@ -7,6 +7,7 @@ mod farms;
 #[cfg(target_os = "linux")]
 #[path = "../common/faulty/mod.rs"]
 mod faulty;
+mod inputs;
 mod launchers;
 mod linking;
 mod memory;
