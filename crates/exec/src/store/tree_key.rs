@@ -11,7 +11,7 @@ use super::roots::TreeRoots;
 use super::variables::tree_variables;
 
 /// Version of keys and results. Must be incremented whenever gpubuild's output for the same input changes.
-const SCHEMA: &str = "2";
+const SCHEMA: &str = "3";
 
 /// Fields of a tree that do not affect the result.
 const NOT_IN_KEY: [&str; 5] = ["id", "source", "build", "jobs", "named"];
