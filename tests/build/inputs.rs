@@ -11,12 +11,14 @@ use crate::support::{Project, project, store_in};
 const LIST: &str = "cmake_minimum_required(VERSION 3.16)
 project(s C ASM)
 file(READ script.txt SCRIPT)
+file(STRINGS plain.h PLAIN_LINE)
+string(REGEX MATCH \"[0-9]\" PLAIN_NUMBER \"${PLAIN_LINE}\")
 file(GLOB LISTED list/*.txt)
 list(LENGTH LISTED COUNT)
 configure_file(config.h.in config.h)
 add_custom_command(OUTPUT made.h COMMAND sh -c \". ${CMAKE_SOURCE_DIR}/helper.sh\" > made.h VERBATIM)
 add_library(s STATIC s.c made.h)
-target_compile_definitions(s PRIVATE SCRIPT=${SCRIPT} COUNT=${COUNT})
+target_compile_definitions(s PRIVATE SCRIPT=${SCRIPT} COUNT=${COUNT} PLAIN_NUMBER=${PLAIN_NUMBER})
 target_include_directories(s PRIVATE first second . ${CMAKE_BINARY_DIR})
 add_library(t STATIC t.c)
 target_compile_definitions(t PRIVATE FOLDER=\"${CMAKE_SOURCE_DIR}\")
@@ -30,7 +32,7 @@ const SOURCES: [(&str, &str); 6] = [
         "s.c",
         "#include <plain.h>\n#include <config.h>\n#include <made.h>\n#include <shadowed.h>\n#define OPTIONAL 0\n\
          #if __has_include(<optional.h>)\n#include <optional.h>\n#endif\n\
-         int s(void) { return PLAIN + 10 * (SCRIPT + 10 * (COUNT + 10 * (CONFIGURED + 10 * (GENERATED + 10 * (SHADOWED + 10 * OPTIONAL))))); }\n",
+         int s(void) { return (PLAIN == PLAIN_NUMBER ? PLAIN : 9) + 10 * (SCRIPT + 10 * (COUNT + 10 * (CONFIGURED + 10 * (GENERATED + 10 * (SHADOWED + 10 * OPTIONAL))))); }\n",
     ),
     ("second/shadowed.h", "#define SHADOWED 0\n"),
     (

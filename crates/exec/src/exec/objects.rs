@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::stamp;
 use crate::cmake::file_api::FileApiReply;
-use crate::store::contents::Contents;
+use crate::store::contents::{Contents, FileTrait};
 use crate::store::files::FileSnapshot;
 use crate::store::implicit_inputs::{self, ExternalHashes};
 use crate::store::key::KeyParts;
@@ -148,7 +148,7 @@ impl ObjectContext<'_, '_> {
             parts.set("processor", "", implicit_inputs::processor(self.host)?);
         }
         let source = match self.contents.files.get(&unit.source) {
-            Some(known) if known.embeds || unit.language.starts_with("ASM") => return None,
+            Some(known) if known.has(FileTrait::Embeds) || unit.language.starts_with("ASM") => return None,
             Some(known) => known.sha256.clone(),
             None => self.external.hash(&unit.source)?,
         };

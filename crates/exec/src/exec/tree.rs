@@ -145,7 +145,7 @@ impl TreeRun<'_> {
         self.remove(&BuildStamp::path(self.tree))?;
         reuse.remove_stale(self.ninja)?;
         let last_read = reuse.last_read(stamp.as_ref(), self.ninja);
-        let always = reuse.has_unread_changes(&last_read);
+        let always = reuse.affects_configuration(&last_read);
         let wanted = self.wanted_configuration(&key, &sources, variables.clone());
         self.configure(&wanted, always, &mut log)?;
         let mut reply = self.reply()?;

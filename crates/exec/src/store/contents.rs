@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{Environment, HostPath, ReadFiles, WriteFiles};
 use gpubuild_object::PieceSearch;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use super::table::StampTable;
 use super::{hash_blocks, sha256};
 
 /// Version of the format. Files with another version are ignored.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// Resolution of time stamps in nanoseconds. FAT file systems have a resolution of two seconds.
 const TICK: u128 = 2_000_000_000;
@@ -59,18 +60,26 @@ pub struct FileHash {
     pub stamp: FileStamp,
     /// SHA-256 hash; empty if the file changed during a build.
     pub sha256: String,
-    /// Whether the file is a CMake script that runs git.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub asks_git: bool,
+    /// What else matters about the file.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub traits: BTreeSet<FileTrait>,
     /// Environment variables that the file names, if it is a CMake script.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub variables: BTreeSet<String>,
-    /// Whether the file contains `incbin`: assemblers do not report the files that they embed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub embeds: bool,
-    /// Whether the file contains `__has_include`: compilers do not report headers that are missing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub asks_headers: bool,
+}
+
+/// What the text of a file says about the inputs of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileTrait {
+    /// A CMake script that runs git.
+    AsksGit,
+    /// A CMake script that reads other files, or starts programs that may.
+    ReadsFiles,
+    /// Contains `incbin`: assemblers do not report the files that they embed.
+    Embeds,
+    /// Contains `__has_include`: compilers do not report headers that are missing.
+    AsksHeaders,
 }
 
 /// The hash of the value of an environment variable; empty if it is not set.
@@ -79,9 +88,9 @@ pub fn variable_hash(env: &Environment, name: &str) -> String {
     env.get(name).map(|value| sha256(value.as_bytes())).unwrap_or_default()
 }
 
-/// Texts by which files are recognised that embed others without the knowledge of the build tool, and that ask for headers.
-const EMBEDS: &[u8] = b"incbin";
-const ASKS_HEADERS: &[u8] = b"__has_include";
+/// Texts by which traits of files that are no scripts are recognised.
+const TEXTS: [(&str, FileTrait); 2] =
+    [("incbin", FileTrait::Embeds), ("__has_include", FileTrait::AsksHeaders)];
 
 impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
@@ -91,23 +100,27 @@ impl FileHash {
             let text = host.read(&file).ok()?;
             let contains = |word: &String| memchr::memmem::find(&text, word.as_bytes()).is_some();
             let table = StampTable::embedded();
-            let asks_git = table.git_words.iter().any(contains);
+            let words =
+                [(&table.git_words, FileTrait::AsksGit), (&table.reading_words, FileTrait::ReadsFiles)];
+            let traits = words.into_iter().filter(|(words, _)| words.iter().any(contains));
+            let traits = traits.map(|(_, found)| found).collect_set();
             let variables = &script_variables(&text) - &table.ignored_variables;
-            return Some(Self { asks_git, variables, ..Self::plain(stamp, sha256(&text)) });
+            return Some(Self { stamp, sha256: sha256(&text), traits, variables });
         }
-        let mut search = PieceSearch::new(&[EMBEDS, ASKS_HEADERS]);
-        let mut found = [false; 2];
+        let mut search = PieceSearch::new(&TEXTS.map(|(text, _)| text.as_bytes()));
+        let mut traits = BTreeSet::new();
+        let mut found = |text: usize, _| {
+            traits.insert(TEXTS[text].1);
+        };
         // Source folders can contain models, which are larger than the memory.
-        let hashed =
-            hash_blocks(host, &file, &mut |block| search.add(block, &mut |text, _| found[text] = true));
-        let ((sha256, _), [embeds, asks_headers]) = (hashed.ok()?, found);
-        Some(Self { embeds, asks_headers, ..Self::plain(stamp, sha256) })
+        let (sha256, _) = hash_blocks(host, &file, &mut |block| search.add(block, &mut found)).ok()?;
+        Some(Self { stamp, sha256, traits, variables: BTreeSet::new() })
     }
 
-    /// The hash of a file that has none of the properties.
-    fn plain(stamp: FileStamp, sha256: String) -> Self {
-        let variables = BTreeSet::new();
-        Self { stamp, sha256, asks_git: false, variables, embeds: false, asks_headers: false }
+    /// Whether the file has a trait.
+    #[must_use]
+    pub fn has(&self, wanted: FileTrait) -> bool {
+        self.traits.contains(&wanted)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct StampTable {
     pub prefix_entries: Vec<String>,
     /// Text by which CMake scripts that run git are recognised.
     pub git_words: Vec<String>,
+    /// Text by which CMake scripts that read files or start programs are recognised.
+    pub reading_words: Vec<String>,
     /// Variables that do not count although a script names them.
     pub ignored_variables: BTreeSet<String>,
     /// Compiler flags that make code specific to this machine.

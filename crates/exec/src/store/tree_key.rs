@@ -4,7 +4,7 @@ use gpubuild_core::order::SortIndirect as _;
 use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::plan::PlannedTree;
 
-use super::contents::Contents;
+use super::contents::{Contents, FileTrait};
 use super::implicit_inputs::{self, ExternalHashes};
 use super::key::KeyParts;
 use super::roots::TreeRoots;
@@ -109,7 +109,7 @@ fn add_sources(
         if known.sha256.is_empty() {
             return None;
         }
-        asks_git |= known.asks_git;
+        asks_git |= known.has(FileTrait::AsksGit);
         let mode = if known.stamp.executable { "+x" } else { "" };
         parts.set("sources", name, format!("{}{mode}", known.sha256));
     }

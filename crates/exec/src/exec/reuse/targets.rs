@@ -10,6 +10,7 @@ use crate::event::BuildEvent;
 use crate::exec::collect;
 use crate::exec::error::{BuildError, has_no_space};
 use crate::exec::objects::{self, CompiledTarget, OBJECTS, ObjectContext};
+use crate::store::contents::FileTrait;
 use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
 use crate::store::key::KeyParts;
 use crate::store::outputs::{self, StoredOutput};
@@ -144,7 +145,11 @@ impl Reuse<'_> {
         let units: usize = left.iter().map(|(compiled, _)| compiled.units.len()).sum();
         for (compiled, parts) in left {
             let Some(closure) = objects::closure(&compiled, &deps, &self.outputs) else { continue };
-            if closure.iter().filter_map(|path| self.contents.files.get(path)).any(|file| file.embeds) {
+            if closure
+                .iter()
+                .filter_map(|path| self.contents.files.get(path))
+                .any(|file| file.has(FileTrait::Embeds))
+            {
                 continue;
             }
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -10,7 +10,7 @@ use gpubuild_plan::plan::PlannedTree;
 use super::{Reuse, contents_path, ninja_log};
 use crate::exec::error::BuildError;
 use crate::exec::stamp::{self, BuildStamp};
-use crate::store::contents::Contents;
+use crate::store::contents::{Contents, FileTrait};
 use crate::store::table::{StampTable, file_name, has_extension, may_be_header};
 
 /// Adds to `now` whether the build folder matches the files of its last build, and what changed since then.
@@ -54,9 +54,12 @@ impl Reuse<'_> {
         stamp.map_or_else(deps, |stamp| stamp.read.clone()).into_iter().collect_set()
     }
 
-    /// Whether a file changed that is not among those. A script may have read it while CMake configured.
-    pub(in crate::exec) fn has_unread_changes(&self, last_read: &BTreeSet<String>) -> bool {
-        !self.contents.changed.is_subset(last_read)
+    /// Whether a script may have read a changed file while CMake configured: if it is not among those, or if scripts read files at all,
+    /// such as the version in a header.
+    pub(in crate::exec) fn affects_configuration(&self, last_read: &BTreeSet<String>) -> bool {
+        let changed = &self.contents.changed;
+        let read_by_scripts = || self.contents.files.values().any(|file| file.has(FileTrait::ReadsFiles));
+        !changed.is_empty() && (!changed.is_subset(last_read) || read_by_scripts())
     }
 
     /// Decides after a successful build whether it noticed all changes, given the files that it and the last build read.
@@ -82,7 +85,9 @@ impl Reuse<'_> {
             .collect_set();
         let elsewhere = || read.iter().filter(|path| !added_or_removed.contains(**path));
         let namesake = || elsewhere().find(|path| headers.contains(file_name(path))).copied();
-        let asks = |path: &&String| self.contents.files.get(*path).is_some_and(|file| file.asks_headers);
+        let asks = |path: &&String| {
+            self.contents.files.get(*path).is_some_and(|file| file.has(FileTrait::AsksHeaders))
+        };
         let asking = || read.iter().copied().find(asks).filter(|_| !headers.is_empty());
         if let Some(path) = unread.or_else(namesake).or_else(asking) {
             log::debug!("the result is not stored, because the build may have missed a change: `{path}`");
