@@ -1,5 +1,8 @@
 //! Temporary files and folders, which are removed if a signal ends the process.
-#![expect(clippy::disallowed_methods, reason = "files are only accessed in this crate")]
+#![cfg_attr(
+    feature = "command",
+    expect(clippy::disallowed_methods, reason = "files are only accessed in this crate")
+)]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

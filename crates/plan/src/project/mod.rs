@@ -305,7 +305,11 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
             ),
         });
     }
-    if let Some(vendor) = file.project.vendor.as_deref().filter(|vendor| !source::is_inner(vendor)) {
+    let vendor = file.project.vendor.as_deref();
+    // A final slash is common after the name of a folder.
+    if let Some(vendor) =
+        vendor.filter(|vendor| !source::is_inner(vendor.strip_suffix('/').unwrap_or(vendor)))
+    {
         return Err(ProjectError::Invalid {
             path: path.to_owned(),
             message: format!(
