@@ -47,7 +47,7 @@ struct KnownName {
     is_file: bool,
 }
 
-/// The files of a variant and their folders, by [`key`].
+/// The files of a variant and their folders, by `key`.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     known: BTreeMap<String, KnownName>,
