@@ -122,8 +122,9 @@ fn check(steps: usize) {
                 set_in(&[&one, &two], input, 0, None);
             }
         } else {
-            let input = random(INPUTS.len());
-            values[input] = random(3);
+            // At first each input once, with its other value.
+            let input = if step <= INPUTS.len() { step - 1 } else { random(INPUTS.len()) };
+            values[input] = if step <= INPUTS.len() { 1 } else { random(3) };
             let time = [None, None, Some("2020-01-01"), Some("2400-01-01")][random(4)];
             set_in(&[&one, &two], input, values[input], time);
         }
@@ -132,15 +133,21 @@ fn check(steps: usize) {
             assert!(build(&one).is_err());
             set(&one, 0, values[0], None);
         }
-        if random(4) > 0 && build(&one).unwrap() == TreeState::Taken {
+        if (step <= INPUTS.len() || random(4) > 0) && build(&one).unwrap() == TreeState::Taken {
             assert_eq!(answer(&one), expected(values), "step {step}: a stale result was restored");
             restored += 1;
         }
-        // Nothing tells the other clone what changed.
-        if random(2) == 0 {
+        let is_fresh = step <= INPUTS.len() || random(2) == 0;
+        if is_fresh {
             two.host.remove(&two.path("build")).unwrap();
-            restored += usize::from(build(&two).unwrap() == TreeState::Taken);
-            assert_eq!(answer(&two), expected(values), "step {step}: another clone got a stale result");
+        }
+        if is_fresh || random(2) == 0 {
+            let state = build(&two).unwrap();
+            restored += usize::from(state == TreeState::Taken);
+            // A build in an existing folder may miss a change, as Ninja does. Its result must not get into the store.
+            if is_fresh || state == TreeState::Taken {
+                assert_eq!(answer(&two), expected(values), "step {step}: another clone got a stale result");
+            }
         }
     }
     assert!(restored > 0);

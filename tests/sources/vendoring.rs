@@ -60,4 +60,8 @@ fn vendored_sources_stay_in_the_project() {
         project.run(&["fetch"]).fails(1, "file.link-refused").says("app/link");
     }
     assert_eq!(project.names("out"), ["keep"]);
+    let changed = file.replace("[project]\n", "[project]\nvendor = \"third/\"\n");
+    project.write("app/gpubuild.toml", &changed);
+    project.run(&["fetch"]).succeeds();
+    assert_eq!(project.names("app/third").len(), 1);
 }

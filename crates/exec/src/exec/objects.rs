@@ -138,7 +138,9 @@ impl ObjectContext<'_, '_> {
     }
 
     fn add(&mut self, unit: &CompileUnit, parts: &mut KeyParts) -> Option<()> {
+        // Assemblers do not report the files that they include.
         if UNTRACKED_INPUTS.iter().any(|word| unit.command.contains(word))
+            || unit.language.starts_with("ASM")
             || self.outputs.contains(&unit.source)
         {
             return None;
@@ -148,7 +150,7 @@ impl ObjectContext<'_, '_> {
             parts.set("processor", "", implicit_inputs::processor(self.host)?);
         }
         let source = match self.contents.files.get(&unit.source) {
-            Some(known) if known.has(FileTrait::Embeds) || unit.language.starts_with("ASM") => return None,
+            Some(known) if known.has(FileTrait::Embeds) => return None,
             Some(known) => known.sha256.clone(),
             None => self.external.hash(&unit.source)?,
         };

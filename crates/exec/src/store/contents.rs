@@ -88,7 +88,7 @@ pub fn variable_hash(env: &Environment, name: &str) -> String {
     env.get(name).map(|value| sha256(value.as_bytes())).unwrap_or_default()
 }
 
-/// Texts by which traits of files that are no scripts are recognised.
+/// Texts that show the traits of files other than scripts.
 const TEXTS: [(&str, FileTrait); 2] =
     [("incbin", FileTrait::Embeds), ("__has_include", FileTrait::AsksHeaders)];
 
