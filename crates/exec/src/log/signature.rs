@@ -272,7 +272,7 @@ struct Matcher {
 
 impl CompiledSignature {
     pub(super) fn new(signature: Signature) -> Self {
-        let mut literals = literal::best(literal::required(&signature.pattern));
+        let mut literals = literal::best(literal::required(&signature.pattern, signature.lines == 1));
         if signature.lines > 1 {
             // A space in the pattern may be a line break in the log, so literals must not start or end with one.
             literals = literals.iter().map(|literal| literal.trim().to_owned()).collect();
@@ -289,7 +289,8 @@ impl CompiledSignature {
             let finders = |set: Vec<String>| {
                 set.iter().map(|literal| Finder::new(literal.as_bytes()).into_owned()).collect()
             };
-            Matcher { required: literal::required(pattern).into_iter().map(finders).collect(), regex }
+            let required = literal::required(pattern, self.signature.lines == 1);
+            Matcher { required: required.into_iter().map(finders).collect(), regex }
         });
         let has_one = |set: &Vec<Finder<'_>>| set.iter().any(|finder| finder.find(text.as_bytes()).is_some());
         matcher.required.iter().all(has_one).then_some(&matcher.regex)
