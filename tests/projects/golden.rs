@@ -58,7 +58,7 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
     let [tree] = plan.trees.as_slice() else { panic!("{} trees", plan.trees.len()) };
     cmake::write_inputs(&host, tree).unwrap();
     let program = find_program(&host, "cmake").into_iter().next().unwrap();
-    let output = host.run(&cmake::configure_command(&program, tree, ConfigureStart::Keep)).unwrap();
+    let output = host.run(&cmake::configure_command(&program, tree, ConfigureStart::Keep(&[]))).unwrap();
     assert!(output.success(), "{}{}", output.stdout, output.stderr);
     let reply = file_api::read(&host, &tree.build, cmake::configuration(tree)).unwrap();
     let context = FragmentContext { build: &tree.build, os: Os::Linux };

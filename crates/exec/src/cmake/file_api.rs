@@ -54,6 +54,8 @@ pub struct FileApiReply {
     pub cache: BTreeMap<String, String>,
     /// Names of the `FILEPATH` cache entries that end in `-NOTFOUND`, without those of CMake itself.
     pub unfound: Vec<String>,
+    /// Names of the entries that scripts of the project keep in the cache: options, and what they found.
+    pub kept: Vec<String>,
     /// Absolute paths of all files that CMake read while configuring, without generated files.
     pub inputs: Vec<String>,
     /// The files of `inputs` that are not part of CMake.
@@ -212,6 +214,11 @@ impl ReplyReader<'_> {
                     && !entry.name.starts_with("CMAKE_")
             };
             reply.unfound = file.entries.iter().filter(not_found).map(|entry| entry.name.clone()).collect();
+            let is_kept = |entry: &&raw::CacheEntry| {
+                let is_value = ["BOOL", "STRING", "PATH", "FILEPATH"].contains(&entry.kind.as_str());
+                is_value && !entry.name.starts_with("CMAKE_")
+            };
+            reply.kept = file.entries.iter().filter(is_kept).map(|entry| entry.name.clone()).collect();
             reply.cache = file.entries.into_iter().map(|entry| (entry.name, entry.value)).collect();
         }
         if let Some(object) = object("cmakeFiles") {

@@ -36,11 +36,12 @@ pub fn own_folder_in(build: &HostPath) -> HostPath {
     build.join("gpubuild")
 }
 
-/// Whether to keep the result of an earlier configuration.
+/// What to keep of an earlier configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConfigureStart {
-    /// Keep the cache, because only input files of the configuration changed.
-    Keep,
+pub enum ConfigureStart<'a> {
+    /// The cache, because only input files of the configuration changed, except for these entries: scripts set them again. CMake would
+    /// keep the default of an option that has another one now, and packages and programs that others precede.
+    Keep(&'a [String]),
     /// Discard the cache and the compiler checks (`--fresh`), because options, compilers or the environment changed.
     Fresh,
 }
@@ -71,13 +72,22 @@ pub fn shim_folder(tree: &PlannedTree) -> HostPath {
 
 /// Returns the command that configures a tree.
 #[must_use]
-pub fn configure_command(cmake: &HostPath, tree: &PlannedTree, start: ConfigureStart) -> Command {
+pub fn configure_command(cmake: &HostPath, tree: &PlannedTree, start: ConfigureStart<'_>) -> Command {
     let mut command = Command::new(cmake.as_str(), CONFIGURE_DEADLINE)
         .args(["-S", tree.source.as_str(), "-B", tree.build.as_str(), "-G", tree.generator.as_str()])
         .arg("-C")
         .arg(own_folder(tree).join("initial-cache.cmake").as_str());
-    if start == ConfigureStart::Fresh {
-        command = command.arg("--fresh");
+    match start {
+        ConfigureStart::Fresh => command = command.arg("--fresh"),
+        ConfigureStart::Keep(except) => {
+            // The names are patterns.
+            let is_plain = |name: &&String| {
+                !name.is_empty()
+                    && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.+".contains(&byte))
+            };
+            let others = except.iter().filter(|name| !tree.cache.contains_key(*name)).filter(is_plain);
+            command = command.args(others.map(|name| format!("-U{name}")));
+        }
     }
     with_tree_env(command, tree)
 }

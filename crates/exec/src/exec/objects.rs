@@ -117,6 +117,8 @@ pub(super) struct ObjectContext<'a, 'h> {
     pub(super) outputs: &'a BTreeSet<String>,
     /// Hashes of the header names by folder.
     pub(super) layouts: BTreeMap<String, String>,
+    /// Words of commands without a file.
+    pub(super) without_file: BTreeSet<String>,
 }
 
 impl ObjectContext<'_, '_> {
@@ -165,6 +167,9 @@ impl ObjectContext<'_, '_> {
             let path = self.host.canonical(&path).unwrap_or(path);
             parts.set("programs", *program, self.external.hash(path.as_str())?);
         }
+        for word in words.iter().skip(1) {
+            self.add_named_files(word, unit, parts)?;
+        }
         let command = without_outputs(&words, &unit.name);
         // The command includes flags from environment variables, which may be secret.
         parts.set_hashed("commands", &unit.name, &self.roots.with_placeholders(&command));
@@ -174,6 +179,33 @@ impl ObjectContext<'_, '_> {
         for folder in folders {
             let layout = self.layout(&folder);
             parts.set("headers", self.roots.with_placeholders(&folder), layout);
+        }
+        Some(())
+    }
+
+    /// Adds the files that a word of a command names, such as `-specs=FILE`. Compilers do not report all files that they read. `None`
+    /// if the word names a folder with parts of the compiler.
+    fn add_named_files(&mut self, word: &str, unit: &CompileUnit, parts: &mut KeyParts) -> Option<()> {
+        if word.starts_with("-B") {
+            return None;
+        }
+        if ["-D", "-I", "-isystem"].iter().any(|flag| word.starts_with(flag))
+            || self.without_file.contains(word)
+        {
+            return Some(());
+        }
+        let mut is_without = true;
+        for name in word.split(['=', ',']).filter(|name| name.contains(['/', '\\', '.'])) {
+            let path = self.roots.build.join(name).normalized();
+            if path.as_str() == unit.source || path.as_str() == unit.object || !self.host.is_file(&path) {
+                continue;
+            }
+            is_without = false;
+            let hash = self.external.hash(path.as_str())?;
+            parts.set("files", self.roots.with_placeholders(path.as_str()), hash);
+        }
+        if is_without {
+            self.without_file.insert(word.to_owned());
         }
         Some(())
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_core::order::SortIndirect as _;
-use gpubuild_host::{Environment, HostPath, ReadFiles};
+use gpubuild_core::order::{CollectSorted as _, SortIndirect as _};
+use gpubuild_host::{Environment, HostPath, ReadFiles, find_program};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
 use gpubuild_plan::plan::PlannedTree;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,12 @@ use super::changed;
 use crate::cmake::file_api::FileApiReply;
 use crate::store::contents::variable_hash;
 use crate::store::files::{self, FileSnapshot};
+use crate::store::implicit_inputs::{self, SearchedFolders};
 use crate::store::sha256;
 use crate::store::variables::tree_variables;
 
 /// Version of the format. A stamp with another version is ignored.
-const SCHEMA: u32 = 4;
+const SCHEMA: u32 = 5;
 
 /// The inputs and outputs of a built tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +30,8 @@ pub struct BuildStamp {
     pub content: Option<String>,
     /// All files below the source folder before the build.
     pub sources: FileSnapshot,
-    /// Hashes of the environment variables that CMake scripts below the source folder name.
-    pub variables: BTreeMap<String, String>,
+    /// What CMake asked the system for.
+    pub asked: AskedInputs,
     /// Files outside the source folder that CMake or compilers read, and the tools.
     pub outside: FileSnapshot,
     /// The artifacts.
@@ -40,6 +41,39 @@ pub struct BuildStamp {
     pub read: Vec<String>,
     /// The tree as recorded in the manifest.
     pub built: BuiltTree,
+}
+
+/// Inputs that CMake asks the system for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedInputs {
+    /// Hashes of the environment variables that CMake scripts below the source folder name.
+    pub variables: BTreeMap<String, String>,
+    /// State of the git repository, if a script runs git.
+    pub git: Option<String>,
+    /// Folders in which CMake searches for programs and packages.
+    pub searched: SearchedFolders,
+    /// The programs that CMake found on PATH.
+    pub programs: BTreeMap<String, String>,
+    /// Hashes of the names in folders of the project beside the source folder.
+    pub beside: BTreeMap<String, String>,
+}
+
+impl AskedInputs {
+    /// Whether PATH has the same programs. They can only differ if `searched` does.
+    #[must_use]
+    pub fn finds_same_programs(&self, host: &dyn ReadFiles) -> bool {
+        let is_first = |(name, path): (&String, &String)| {
+            find_program(host, name).first().is_some_and(|first| first.as_str() == path)
+        };
+        self.programs.iter().all(is_first)
+    }
+
+    /// Whether the folders beside the source folder have the same names.
+    #[must_use]
+    pub fn has_same_names(&self, host: &dyn ReadFiles) -> bool {
+        let folders = self.beside.keys().cloned().collect_set();
+        implicit_inputs::names_beside(host, &folders) == self.beside
+    }
 }
 
 impl BuildStamp {
@@ -54,20 +88,20 @@ impl BuildStamp {
         read: Vec<String>,
         built: BuiltTree,
     ) -> Self {
-        let variables = BTreeMap::new();
-        Self { schema: SCHEMA, key, content, sources, variables, outside, outputs, read, built }
+        let asked = AskedInputs::default();
+        Self { schema: SCHEMA, key, content, sources, asked, outside, outputs, read, built }
     }
 
-    /// Adds the hashes of the variables that CMake scripts name.
+    /// Adds what CMake asked the system for.
     #[must_use]
-    pub fn with_variables(self, variables: BTreeMap<String, String>) -> Self {
-        Self { variables, ..self }
+    pub fn with_asked(self, asked: AskedInputs) -> Self {
+        Self { asked, ..self }
     }
 
-    /// Returns the stamp with new time stamps of sources whose content is unchanged.
+    /// Returns the stamp with new time stamps of sources and folders whose content is unchanged.
     #[must_use]
-    pub fn with_sources(self, sources: FileSnapshot) -> Self {
-        Self { sources, ..self }
+    pub fn with_times(self, sources: FileSnapshot, searched: SearchedFolders) -> Self {
+        Self { sources, asked: AskedInputs { searched, ..self.asked }, ..self }
     }
 
     /// Path of a tree's stamp file.
@@ -92,15 +126,22 @@ impl BuildStamp {
     /// Whether the tree is up to date: options, sources, tools, headers and artifacts are unchanged.
     #[must_use]
     pub fn is_up_to_date(&self, host: &dyn ReadFiles, key: &str, sources: &FileSnapshot) -> bool {
-        self.key == key && self.sources == *sources && self.is_rest_up_to_date(host)
+        self.key == key
+            && self.sources == *sources
+            && self.asked.searched.are_unchanged(host)
+            && self.is_rest_up_to_date(host)
     }
 
-    /// Whether variables have the recorded values, tools and headers have the recorded sizes and times, and artifacts have their original content.
+    /// Whether variables and git have the recorded values, tools and headers have the recorded sizes and times, and artifacts have their original content.
     #[must_use]
     pub fn is_rest_up_to_date(&self, host: &dyn ReadFiles) -> bool {
         let is_intact = |file: &Artifact| changed::is_intact(host, file, Some(&self.outputs));
         let is_same = |(name, hash): (&String, &String)| variable_hash(host.env(), name) == *hash;
-        self.variables.iter().all(is_same)
+        let source = host.path(&self.built.source);
+        let is_same_commit = |git: &String| implicit_inputs::git_state(host, &source).as_ref() == Some(git);
+        self.asked.variables.iter().all(is_same)
+            && self.asked.git.as_ref().is_none_or(is_same_commit)
+            && self.asked.has_same_names(host)
             && files::unchanged(host, &self.outside)
             && self.built.files.iter().all(is_intact)
     }

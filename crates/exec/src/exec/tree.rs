@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpubuild_core::order::CollectSorted as _;
-use gpubuild_host::{Command, HostPath};
+use gpubuild_host::{Command, Host, HostPath};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 use gpubuild_plan::plan::extra::PlannedExtra;
 use gpubuild_plan::plan::{PlannedTree, options};
@@ -26,13 +26,15 @@ use crate::diagnose::first_error;
 use crate::event::FirstError;
 use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
+use crate::store::contents;
 use crate::store::files::{self, FileSnapshot};
+use crate::store::implicit_inputs::SearchedFolders;
 
 /// Start of the line that Ninja prints if it uses a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";
 
 /// The inputs of a tree's last configuration. If they are unchanged, CMake need not run.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Configured {
     key: String,
     /// Hash of the names of all files below the source folder. A new file may match a glob in the project.
@@ -40,6 +42,9 @@ struct Configured {
     /// Hashes of the environment variables that CMake scripts of the project name.
     #[serde(default)]
     variables: BTreeMap<String, String>,
+    /// Hash of what CMake examines: programs, packages, the environment, git.
+    #[serde(default)]
+    searched: String,
     /// The start of the system in which CMake ran, on Linux.
     #[serde(default)]
     boot: String,
@@ -86,6 +91,19 @@ pub(super) fn run(
     result
 }
 
+/// The files that cache entries name: programs and libraries that CMake has found.
+fn found_files<'a>(
+    host: &dyn Host,
+    tree: &PlannedTree,
+    reply: &'a FileApiReply,
+) -> impl Iterator<Item = &'a str> {
+    let is_outside = |value: &&str| {
+        let path = host.path(value);
+        path.is_absolute() && !path.is_inside(&tree.build)
+    };
+    reply.cache.values().map(String::as_str).filter(is_outside)
+}
+
 struct TreeRun<'a> {
     job: &'a BuildJob<'a>,
     cmake: &'a HostPath,
@@ -121,18 +139,18 @@ impl TreeRun<'_> {
         let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
         let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
         if let Some(stamp) = stamp.as_ref().filter(|stamp| reuse.is_same(stamp, &key)) {
-            let stamp = stamp.clone().with_sources(sources);
+            let stamp = stamp.clone().with_times(sources, SearchedFolders::of(host, self.tree));
             self.write_stamp(&stamp)?;
             return Ok((stamp.built, TreeState::Unchanged));
         }
-        let variables = reuse.variables();
+        let mut asked = reuse.asked();
         let lock = match reuse.restore()? {
             ReuseResult::Hit(built, read) => {
                 let external = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
                 let outside = files::snapshot(host, external);
                 let outputs = self.outputs(&built);
                 let stamp = BuildStamp::new(key, reuse.key(), sources, outside, outputs, read, *built)
-                    .with_variables(variables);
+                    .with_asked(asked);
                 self.write_stamp(&stamp)?;
                 return Ok((stamp.built, TreeState::Taken));
             }
@@ -143,11 +161,18 @@ impl TreeRun<'_> {
         let log_path = cmake::own_folder(self.tree).join("build.log");
         let mut log = BuildLog::new(self.job, &self.tree.id, log_path);
         self.remove(&BuildStamp::path(self.tree))?;
-        reuse.remove_stale(self.ninja)?;
-        let last_read = reuse.last_read(stamp.as_ref(), self.ninja);
-        let always = reuse.affects_configuration(&last_read);
-        let wanted = self.wanted_configuration(&key, &sources, variables.clone());
-        self.configure(&wanted, always, &mut log)?;
+        let last_reply = self.reply();
+        let configured = last_reply.as_ref().ok();
+        if let Some(reply) = configured {
+            asked.variables.extend(reuse.outside_variables(&reply.scripts));
+        }
+        reuse.remove_stale(configured, self.ninja)?;
+        let always = reuse.affects_configuration(stamp.as_ref(), configured, self.ninja);
+        let wanted = Configured {
+            searched: reuse.searched(&asked),
+            ..self.wanted_configuration(&key, &sources, asked.variables.clone())
+        };
+        self.configure(&wanted, &sources, last_reply, always, &mut log)?;
         let mut reply = self.reply()?;
         let uses_objects = reuse.restore_objects(self.ninja, &reply)?
             && self.configure_with_objects(&mut reuse, &reply, &mut log)?;
@@ -173,13 +198,14 @@ impl TreeRun<'_> {
         let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
         // Removes names of targets, which Ninja also lists.
         read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
-        reuse.judge_changes(&last_read, &read)?;
-        let external: Vec<&str> =
-            read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
-        let outside = files::snapshot(host, external);
+        reuse.forget_changes()?;
+        let external = read.iter().map(String::as_str).chain(found_files(host, self.tree, &reply));
+        let mut outside = files::snapshot(host, external.filter(|path| !sources.contains_key(*path)));
+        reuse.record_outside(&mut outside)?;
+        reuse.complete(&mut asked, &reply, &read);
         let content = reuse.key().filter(|_| changed.is_empty());
         let stamp = BuildStamp::new(key, content, sources, outside, self.outputs(&built), read, built)
-            .with_variables(variables);
+            .with_asked(asked);
         self.write_stamp(&stamp)?;
         reuse.publish(lock, self.ninja, &reply, &stamp, seconds);
         Ok((stamp.built, TreeState::Built))
@@ -276,19 +302,27 @@ impl TreeRun<'_> {
     ) -> Configured {
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
         let files = crate::store::sha256(names.join("\n").as_bytes());
-        Configured { key: key.to_owned(), files, variables, boot: self.boot() }
+        Configured { key: key.to_owned(), files, variables, searched: String::new(), boot: self.boot() }
     }
 
     /// Runs CMake, unless `always` is false and the last configuration is complete and has the same inputs. Changes in the
     /// project's scripts are detected by CMake's rules in the build files.
-    fn configure(&self, wanted: &Configured, always: bool, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
+    fn configure(
+        &self,
+        wanted: &Configured,
+        sources: &FileSnapshot,
+        reply: Result<FileApiReply, BuildError>,
+        always: bool,
+        log: &mut BuildLog<'_>,
+    ) -> Result<(), BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let path = self.configured_path();
         let last: Option<Configured> = crate::store::read_json(host, &path);
         let same_options =
             last.as_ref().is_some_and(|last| last.key == wanted.key && last.variables == wanted.variables);
-        let reply = self.reply();
-        if !always && same_options && last.is_some_and(|last| last.files == wanted.files) && reply.is_ok() {
+        let has_same_inputs =
+            last.is_some_and(|last| last.files == wanted.files && last.searched == wanted.searched);
+        if !always && same_options && has_same_inputs && reply.is_ok() {
             return Ok(());
         }
         if matches!(&reply, Err(BuildError::FileApi(FileApiError::Broken { .. }))) {
@@ -305,7 +339,12 @@ impl TreeRun<'_> {
         self.remove(&path)?;
         cmake::write_inputs(host, tree).map_err(|error| BuildError::io("write into", &tree.build, &error))?;
         let untouched = !host.exists(&tree.build.join("CMakeCache.txt"));
-        let start = if same_options || untouched { ConfigureStart::Keep } else { ConfigureStart::Fresh };
+        // Without a reply it is unknown what an interrupted configuration has found.
+        let kept = if untouched { Some(Vec::new()) } else { reply.ok().map(|reply| reply.kept) };
+        let start = match &kept {
+            Some(kept) if same_options || untouched => ConfigureStart::Keep(kept),
+            _ => ConfigureStart::Fresh,
+        };
         let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
         if !output.success() {
             full_disk::refuse(self.job.host, self.tree, log)?;
@@ -315,7 +354,13 @@ impl TreeRun<'_> {
             return Err(BuildError::Configure { tree, error, causes, log });
         }
         self.refuse_unused()?;
-        crate::store::write_json(host, &path, wanted)
+        let scripts = self.reply()?.scripts;
+        let outside = contents::outside_variables(host, &scripts, sources);
+        let configured = Configured {
+            variables: wanted.variables.clone().into_iter().chain(outside).collect(),
+            ..wanted.clone()
+        };
+        crate::store::write_json(host, &path, &configured)
             .map_err(|error| BuildError::io("write", &path, &error))?;
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
         (self.job.sink)(&BuildEvent::Configured { tree: tree.id.clone(), seconds });
@@ -341,7 +386,7 @@ impl TreeRun<'_> {
         before: &FileApiReply,
         log: &mut BuildLog<'_>,
     ) -> Result<bool, BuildError> {
-        let command = cmake::configure_command(self.cmake, self.tree, ConfigureStart::Keep);
+        let command = cmake::configure_command(self.cmake, self.tree, ConfigureStart::Keep(&[]));
         let done = log.run(&command)?.success();
         let after = if done { self.reply().ok() } else { None };
         if reuse.keeps_objects(before, after.as_ref())? {

@@ -257,6 +257,9 @@ fn parse(documents: &SignatureFiles) -> EmbeddedSignatures {
     all
 }
 
+/// A literal with fewer bytes may occur in many lines.
+const COMMON: usize = 9;
+
 /// A signature with its literals, at least one of which occurs in every match.
 pub(super) struct CompiledSignature {
     pub(super) signature: Signature,
@@ -272,7 +275,11 @@ struct Matcher {
 
 impl CompiledSignature {
     pub(super) fn new(signature: Signature) -> Self {
-        let mut literals = literal::best(literal::required(&signature.pattern, signature.lines == 1));
+        let mut literals = literal::best(literal::required(&signature.pattern, false));
+        // To join literals takes time, and is worth it only for words that many lines have.
+        if signature.lines == 1 && literals.iter().any(|literal| literal.len() < COMMON) {
+            literals = literal::best(literal::required(&signature.pattern, true));
+        }
         if signature.lines > 1 {
             // A space in the pattern may be a line break in the log, so literals must not start or end with one.
             literals = literals.iter().map(|literal| literal.trim().to_owned()).collect();

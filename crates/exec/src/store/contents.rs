@@ -20,7 +20,7 @@ use super::table::StampTable;
 use super::{hash_blocks, sha256};
 
 /// Version of the format. Files with another version are ignored.
-const SCHEMA: u32 = 3;
+const SCHEMA: u32 = 4;
 
 /// Resolution of time stamps in nanoseconds. FAT file systems have a resolution of two seconds.
 const TICK: u128 = 2_000_000_000;
@@ -35,14 +35,9 @@ const MOST_READERS: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     schema: u32,
-    /// Whether all files in the build folder were built from files with these hashes.
-    pub trusted: bool,
     /// Files whose content changed since the last build that succeeded.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub changed: BTreeSet<String>,
-    /// Files that were added or removed since then.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub added_or_removed: BTreeSet<String>,
     /// Hashes by absolute path.
     pub files: BTreeMap<String, FileHash>,
     /// Modification time of the file with the hashes, in nanoseconds since 1970.
@@ -78,8 +73,6 @@ pub enum FileTrait {
     ReadsFiles,
     /// Contains `incbin`: assemblers do not report the files that they embed.
     Embeds,
-    /// Contains `__has_include`: compilers do not report headers that are missing.
-    AsksHeaders,
 }
 
 /// The hash of the value of an environment variable; empty if it is not set.
@@ -88,33 +81,38 @@ pub fn variable_hash(env: &Environment, name: &str) -> String {
     env.get(name).map(|value| sha256(value.as_bytes())).unwrap_or_default()
 }
 
-/// Texts that show the traits of files other than scripts.
-const TEXTS: [(&str, FileTrait); 2] =
-    [("incbin", FileTrait::Embeds), ("__has_include", FileTrait::AsksHeaders)];
+/// Text that shows that a file other than a script embeds others.
+const EMBEDS: &[u8] = b"incbin";
 
 impl FileHash {
     fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
         let file = host.path(path);
-        let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
-        if is_script {
-            let text = host.read(&file).ok()?;
-            let contains = |word: &String| memchr::memmem::find(&text, word.as_bytes()).is_some();
-            let table = StampTable::embedded();
-            let words =
-                [(&table.git_words, FileTrait::AsksGit), (&table.reading_words, FileTrait::ReadsFiles)];
-            let traits = words.into_iter().filter(|(words, _)| words.iter().any(contains));
-            let traits = traits.map(|(_, found)| found).collect_set();
-            let variables = &script_variables(&text) - &table.ignored_variables;
-            return Some(Self { stamp, sha256: sha256(&text), traits, variables });
+        if is_script(path) {
+            return Self::read_script(host, &file, stamp);
         }
-        let mut search = PieceSearch::new(&TEXTS.map(|(text, _)| text.as_bytes()));
+        let mut search = PieceSearch::new(&[EMBEDS]);
         let mut traits = BTreeSet::new();
-        let mut found = |text: usize, _| {
-            traits.insert(TEXTS[text].1);
+        let mut found = |_, _| {
+            traits.insert(FileTrait::Embeds);
         };
         // Source folders can contain models, which are larger than the memory.
         let (sha256, _) = hash_blocks(host, &file, &mut |block| search.add(block, &mut found)).ok()?;
         Some(Self { stamp, sha256, traits, variables: BTreeSet::new() })
+    }
+
+    /// Reads a CMake script.
+    fn read_script(host: &dyn ReadFiles, file: &HostPath, stamp: FileStamp) -> Option<Self> {
+        let text = host.read(file).ok()?;
+        // Names of commands have no case, and spaces are allowed around parentheses.
+        let plain: Vec<u8> =
+            text.iter().filter(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase).collect();
+        let contains = |word: &String| memchr::memmem::find(&plain, word.as_bytes()).is_some();
+        let table = StampTable::embedded();
+        let words = [(&table.git_words, FileTrait::AsksGit), (&table.reading_words, FileTrait::ReadsFiles)];
+        let traits = words.into_iter().filter(|(words, _)| words.iter().any(contains));
+        let traits = traits.map(|(_, found)| found).collect_set();
+        let variables = &script_variables(&text) - &table.ignored_variables;
+        Some(Self { stamp, sha256: sha256(&text), traits, variables })
     }
 
     /// Whether the file has a trait.
@@ -126,21 +124,49 @@ impl FileHash {
 
 /// The names in `$ENV{NAME}` and `DEFINED ENV{NAME}`, and the variables with the folder of a package that `find_package` reads.
 fn script_variables(text: &[u8]) -> BTreeSet<String> {
-    let names = |start: &'static str| {
-        let starts = memchr::memmem::find_iter(text, start.as_bytes());
-        starts.filter_map(move |at| {
-            let rest = &text[at + start.len()..];
-            let length = rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')?;
-            let name = str::from_utf8(&rest[..length]).ok().filter(|name| !name.is_empty())?;
-            Some((name, rest[length]))
-        })
+    const FIND: &[u8] = b"find_package";
+    let name_at = |at: usize| {
+        let rest = text.get(at..)?;
+        let length = rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')?;
+        let name = str::from_utf8(&rest[..length]).ok().filter(|name| !name.is_empty())?;
+        Some((name, rest[length]))
     };
-    let read = names("ENV{").filter(|(_, next)| *next == b'}').map(|(name, _)| name.to_owned());
-    let packages = names("find_package(").map(|(name, _)| name);
-    let folders = packages.flat_map(|name| {
+    let read = memchr::memmem::find_iter(text, b"ENV{").filter_map(|at| name_at(at + 4));
+    let read = read.filter(|(_, next)| *next == b'}').map(|(name, _)| name.to_owned());
+    let lower = text.to_ascii_lowercase();
+    let behind_spaces = |at: usize| {
+        let spaces = text[at..].iter().position(|byte| !byte.is_ascii_whitespace());
+        spaces.map(|spaces| at + spaces)
+    };
+    let package_at = |at: usize| {
+        let open = behind_spaces(at).filter(|at| text[*at] == b'(')?;
+        name_at(behind_spaces(open + 1)?)
+    };
+    let packages = memchr::memmem::find_iter(&lower, FIND).filter_map(|at| package_at(at + FIND.len()));
+    let folders = packages.flat_map(|(name, _)| {
         [format!("{name}_ROOT"), format!("{name}_DIR"), format!("{}_ROOT", name.to_ascii_uppercase())]
     });
     read.chain(folders).collect()
+}
+
+/// Whether a path has the name of a CMake script.
+fn is_script(path: &str) -> bool {
+    ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end))
+}
+
+/// Hashes of the variables that CMake scripts name which are outside of the source folder, or have another name than scripts.
+#[must_use]
+pub fn outside_variables(
+    host: &dyn ReadFiles,
+    scripts: &[String],
+    sources: &FileSnapshot,
+) -> BTreeMap<String, String> {
+    let outside = scripts.iter().filter(|path| !sources.contains_key(*path) || !is_script(path));
+    let read = outside.filter_map(|path| {
+        FileHash::read_script(host, &host.path(path), super::files::stamp(host, &host.path(path))?)
+    });
+    let names = read.flat_map(|script| script.variables);
+    names.map(|name| (name.clone(), variable_hash(host.env(), &name))).collect()
 }
 
 impl Contents {
@@ -245,9 +271,9 @@ mod tests {
 
     #[test]
     fn variables_of_scripts_are_found() {
-        let text = b"set(A $ENV{FOO})\nif(DEFINED ENV{BAR_1})\nfind_package(Zz REQUIRED)\n$ENV{$NAME} $ENV{} $ENV{END";
+        let text = b"set(A $ENV{FOO})\nif(DEFINED ENV{BAR_1})\nfind_package(Zz REQUIRED)\nFIND_PACKAGE (\n  Yy)\n$ENV{$NAME} $ENV{} $ENV{END";
         let found: Vec<String> = script_variables(text).into_iter().collect();
-        assert_eq!(found, ["BAR_1", "FOO", "ZZ_ROOT", "Zz_DIR", "Zz_ROOT"]);
+        assert_eq!(found, ["BAR_1", "FOO", "YY_ROOT", "Yy_DIR", "Yy_ROOT", "ZZ_ROOT", "Zz_DIR", "Zz_ROOT"]);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! A key has at most one relocatable entry, and one entry for each pair of folders if the files contain absolute paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_host::{Clock, FileLock, HostPath, InspectHost, ReadFiles, Wait, WriteFiles, find_program};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::contents::variable_hash;
 use super::implicit_inputs::{self, ExternalHashes};
 use super::key::KeyParts;
 use super::outputs::StoredOutput;
@@ -84,6 +85,12 @@ pub struct EntryInputs {
     pub path_names: Option<String>,
     /// Hash of the processor's properties, if the result is specific to it.
     pub processor: Option<String>,
+    /// Hashes of the environment variables that scripts outside of the source folder name.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    /// Hashes of the names in folders of the project beside the source folder.
+    #[serde(default)]
+    pub beside: BTreeMap<String, String>,
     /// All files that the build read, including sources.
     pub read: Vec<String>,
     /// The remaining data of the result.
@@ -108,6 +115,9 @@ pub enum Miss {
     /// A header, library or script outside source and build folder changed.
     #[error("`{0}`, which the stored build read, has changed")]
     Outside(String),
+    /// A variable that a script outside of the source folder names has another value.
+    #[error("the environment variable `{0}` has another value")]
+    Variable(String),
     /// PATH now contains another program with the same name.
     #[error("`{0}` on PATH is now a different program")]
     Program(String),
@@ -217,11 +227,15 @@ impl StoreEntry {
     pub fn read_usable(
         host: &dyn InspectHost,
         folder: &HostPath,
+        key: &str,
         roots: &TreeRoots,
         external: &mut ExternalHashes<'_>,
     ) -> Result<(Self, EntryInputs), Miss> {
         let entry = Self::read(host, folder)?;
         let inputs = Self::inputs(host, folder)?;
+        if entry.key != key || inputs.parts.key() != key {
+            return Err(Miss::Damaged("it belongs to another key".to_owned()));
+        }
         inputs.verify(host, roots, external)?;
         entry.verify(host, folder)?;
         Ok((entry, inputs))
@@ -327,7 +341,18 @@ impl EntryInputs {
         if self.path_names.is_some() && self.path_names != Some(path_names(host)) {
             return Err(Miss::PathNames);
         }
+        let differs = |(name, hash): &(&String, &String)| variable_hash(host.env(), name.as_str()) != **hash;
+        if let Some((name, _)) = self.variables.iter().find(differs) {
+            return Err(Miss::Variable(name.clone()));
+        }
         let origin = host.path(&self.origin);
+        for (folder, expected) in &self.beside {
+            let folder = corresponding_path(host, folder, &origin, roots);
+            let names = implicit_inputs::names_beside(host, &BTreeSet::from([folder.clone()]));
+            if names.get(&folder) != Some(expected) {
+                return Err(Miss::Outside(folder));
+            }
+        }
         let mut paths: Vec<String> = Vec::new();
         for path in self.outside.keys() {
             paths.push(corresponding_path(host, path, &origin, roots));
@@ -355,7 +380,7 @@ fn corresponding_path(host: &dyn ReadFiles, path: &str, origin: &HostPath, roots
     let up = "../".repeat(from.len() - shared);
     let here = roots.source.join(&format!("{up}{}", to[shared..].join("/"))).normalized();
     // Paths that share only the root are unrelated.
-    let is_unrelated = shared <= 1 || !host.is_file(&here);
+    let is_unrelated = shared <= 1 || !host.exists(&here);
     if is_unrelated { absolute.to_string() } else { here.to_string() }
 }
 

@@ -142,7 +142,7 @@ fn remove_for_editors(files: &mut FileSnapshot, folder: &HostPath) {
 }
 
 /// Whether CMake, a generator or a compiler opens a file with this name. Sockets of databases and editors have other names.
-fn is_source_name(name: &str) -> bool {
+pub(super) fn is_source_name(name: &str) -> bool {
     const ENDINGS: [&str; 24] = [
         "asm", "c", "cc", "cl", "cmake", "comp", "cpp", "cu", "cuh", "cxx", "def", "glsl", "h", "hip", "hpp",
         "hxx", "in", "inc", "inl", "json", "m", "mm", "py", "s",

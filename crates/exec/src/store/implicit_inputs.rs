@@ -1,16 +1,17 @@
 //! Implicit inputs of a build: programs on PATH, packages under default prefixes, the state of the git repository, the
 //! processor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_host::{HostPath, Os, ReadFiles, WriteFiles, find_program, glob};
 use gpubuild_plan::plan::PlannedTree;
+use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::files;
 use super::key::KeyParts;
 use super::sha256;
-use super::table::StampTable;
+use super::table::{StampTable, has_extension};
 
 /// Returns for each program name in the table the first path on PATH with links resolved.
 #[must_use]
@@ -43,8 +44,8 @@ pub fn named_programs(host: &dyn ReadFiles, tree: &PlannedTree) -> Vec<(String, 
     found
 }
 
-/// Adds hashes of the names in all folders where CMake searches for packages.
-pub fn packages(host: &dyn ReadFiles, tree: &PlannedTree, parts: &mut KeyParts) {
+/// The folders where CMake searches for packages. Not all exist.
+fn package_folders(host: &dyn ReadFiles, tree: &PlannedTree) -> Vec<HostPath> {
     let table = StampTable::embedded();
     let mut prefixes: Vec<HostPath> =
         table.prefixes(host.platform().os).iter().map(|prefix| host.path(prefix)).collect();
@@ -55,17 +56,83 @@ pub fn packages(host: &dyn ReadFiles, tree: &PlannedTree, parts: &mut KeyParts) 
         prefixes.extend(folders.map(|folder| host.path(folder)).filter(HostPath::is_absolute));
     }
     prefixes.retain(|prefix| !prefix.is_inside(&tree.source) && !prefix.is_inside(&tree.build));
-    for prefix in prefixes {
-        for folder in &table.folders {
-            let pattern = prefix.join(folder);
-            let found = if folder.contains('*') { glob(host, pattern.as_str()) } else { vec![pattern] };
-            for folder in found {
-                if let Ok(names) = host.list(&folder) {
-                    parts.set("packages", folder.as_str(), sha256(names.join("\n").as_bytes()));
-                }
-            }
+    let patterns = prefixes.iter().flat_map(|prefix| table.folders.iter().map(|folder| prefix.join(folder)));
+    patterns
+        .flat_map(
+            |pattern| {
+                if pattern.as_str().contains('*') { glob(host, pattern.as_str()) } else { vec![pattern] }
+            },
+        )
+        .collect()
+}
+
+/// Adds hashes of the names in all folders where CMake searches for packages.
+pub fn packages(host: &dyn ReadFiles, tree: &PlannedTree, parts: &mut KeyParts) {
+    for folder in package_folders(host, tree) {
+        if let Ok(names) = host.list(&folder) {
+            parts.set("packages", folder.as_str(), sha256(names.join("\n").as_bytes()));
         }
     }
+}
+
+/// Hashes of the names of sources, headers and scripts in folders of the project outside of the source folder. A new name may match a
+/// glob, or come before another header.
+#[must_use]
+pub fn names_beside(host: &dyn ReadFiles, folders: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let names = |folder: &String| {
+        let mut names = host.list(&host.path(folder)).unwrap_or_default();
+        names.retain(|name| {
+            files::is_source_name(name) || has_extension(name, &StampTable::embedded().headers)
+        });
+        sha256(names.join("\n").as_bytes())
+    };
+    folders.iter().map(|folder| (folder.clone(), names(folder))).collect()
+}
+
+/// The first program on PATH of each name that a path in a CMake cache has.
+#[must_use]
+pub fn found_programs(host: &dyn ReadFiles, values: &[&str]) -> BTreeMap<String, String> {
+    let is_first = |value: &&str| {
+        let path = host.path(value);
+        let name = path.file_name()?.to_owned();
+        (path.is_absolute() && find_program(host, &name).first() == Some(&path))
+            .then(|| (name, (*value).to_owned()))
+    };
+    values.iter().filter_map(is_first).collect()
+}
+
+/// When the folders changed in which CMake searches for programs and packages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchedFolders {
+    /// Hash of `PATH`.
+    path: String,
+    /// Modification times of the folders in nanoseconds since 1970; zero for a missing folder.
+    folders: BTreeMap<String, u128>,
+}
+
+impl SearchedFolders {
+    /// The current state.
+    #[must_use]
+    pub fn of(host: &dyn ReadFiles, tree: &PlannedTree) -> Self {
+        let path = host.env().get("PATH").unwrap_or_default();
+        let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
+        let programs = path.split(separator).map(|folder| host.path(folder)).filter(HostPath::is_absolute);
+        let all = programs.chain(package_folders(host, tree));
+        let folders = all.map(|folder| (folder.to_string(), modified(host, &folder))).collect();
+        Self { path: sha256(path.as_bytes()), folders }
+    }
+
+    /// Whether nothing was added to the folders or removed from them.
+    #[must_use]
+    pub fn are_unchanged(&self, host: &dyn ReadFiles) -> bool {
+        let path = host.env().get("PATH").unwrap_or_default();
+        self.path == sha256(path.as_bytes())
+            && self.folders.iter().all(|(folder, time)| modified(host, &host.path(folder)) == *time)
+    }
+}
+
+fn modified(host: &dyn ReadFiles, folder: &HostPath) -> u128 {
+    host.stat(folder).ok().and_then(|stat| stat.modified).unwrap_or_default()
 }
 
 /// Hash of the state that git commands such as `git describe` report: commit and tags. `None` outside a repository.

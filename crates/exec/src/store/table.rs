@@ -31,8 +31,6 @@ pub struct StampTable {
     pub ran_entries: Vec<String>,
     /// Extensions of intermediate files, which do not belong to results.
     pub intermediate: Vec<String>,
-    /// Extensions of files that no tool reads during a build.
-    pub inert: Vec<String>,
     /// Extensions of headers.
     pub headers: Vec<String>,
 }

@@ -40,7 +40,7 @@ pub fn explain(job: &BuildJob<'_>, tree: &PlannedTree) -> Result<TreeExplanation
     reuse.external.write();
     let mut why = Miss::Absent;
     for folder in entry::candidates(store, TREES, &key, &reuse.roots) {
-        match reuse.usable_entry(&folder) {
+        match reuse.usable_entry(&folder, &key) {
             Ok(_) => {
                 let (what, level) = (folder.to_string(), Some("local"));
                 return Ok(TreeExplanation { hit: true, what, level, ..explanation });

@@ -1,5 +1,6 @@
 //! Use of the build store during a build: restores stored results, saves new ones, and removes stale files of an earlier build.
 
+mod changes;
 mod explain;
 mod publish;
 mod remote;
@@ -7,13 +8,12 @@ mod report;
 mod restore;
 mod stale;
 mod targets;
-mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpubuild_core::order::CollectSorted as _;
-use gpubuild_host::{Command, FileLock, HostPath};
+use gpubuild_host::{Command, FileLock, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::BuiltTree;
 use gpubuild_plan::plan::PlannedTree;
 use serde::{Deserialize, Serialize};
@@ -21,12 +21,13 @@ use serde::{Deserialize, Serialize};
 use super::BuildJob;
 use super::error::BuildError;
 use super::objects::CompiledTarget;
-use super::stamp::BuildStamp;
+use super::stamp::{AskedInputs, BuildStamp};
 use crate::cmake;
+use crate::cmake::file_api::FileApiReply;
 use crate::event::BuildEvent;
-use crate::store::contents::{self, Contents};
+use crate::store::contents::{self, Contents, FileTrait};
 use crate::store::files::{self, FileSnapshot};
-use crate::store::implicit_inputs::ExternalHashes;
+use crate::store::implicit_inputs::{self, ExternalHashes, SearchedFolders};
 use crate::store::key::KeyParts;
 use crate::store::roots::TreeRoots;
 use crate::store::settings::Store;
@@ -43,6 +44,18 @@ struct RestoredFiles {
     files: Vec<String>,
 }
 
+/// What the build folder contains before a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BuildStart {
+    /// Nothing of an earlier build. Only such a result is saved: beside files of an earlier build, a change that no tool reports can
+    /// remain unnoticed.
+    Empty,
+    /// No objects, or restored ones: objects may be restored.
+    WithoutObjects,
+    /// Objects of an earlier build.
+    Incremental,
+}
+
 /// The state of the build store for one tree during its build.
 pub(super) struct Reuse<'a> {
     job: &'a BuildJob<'a>,
@@ -57,8 +70,7 @@ pub(super) struct Reuse<'a> {
     parts: Option<KeyParts>,
     /// Whether results may be saved in the store.
     writable: bool,
-    /// Whether objects may be restored: nothing in the folder was compiled yet, or objects were already restored before.
-    fresh: bool,
+    start: BuildStart,
     /// Targets whose objects were restored.
     restored: Vec<CompiledTarget>,
     /// Targets that are compiled, with the parts of their keys.
@@ -94,7 +106,7 @@ impl<'a> Reuse<'a> {
             (None, Some(store)) => contents::with_store(host, store, &tree.source, &sources),
             _ => Contents::of(host, &sources, before.as_ref()),
         };
-        unread::carry_over(host, tree, before.as_ref(), &mut contents);
+        changes::carry_over(before.as_ref(), &mut contents);
         let note =
             job.store.as_ref().filter(|store| store.is_writable()).map(|store| store.root.join("known.json"));
         let mut external = ExternalHashes::new(host, note);
@@ -115,7 +127,7 @@ impl<'a> Reuse<'a> {
             external,
             parts,
             writable,
-            fresh: false,
+            start: BuildStart::Incremental,
             restored: Vec::new(),
             to_compile: Vec::new(),
             outputs: BTreeSet::new(),
@@ -129,9 +141,43 @@ impl<'a> Reuse<'a> {
         self.parts.as_ref().map(KeyParts::key)
     }
 
-    /// Hashes of the environment variables that CMake scripts of the project name.
-    pub(super) fn variables(&self) -> BTreeMap<String, String> {
-        self.contents.variables(self.job.host.env())
+    /// What CMake asks the system for.
+    pub(super) fn asked(&self) -> AskedInputs {
+        let host = self.job.host;
+        let asks_git = self.contents.files.values().any(|file| file.has(FileTrait::AsksGit));
+        AskedInputs {
+            variables: self.contents.variables(host.env()),
+            git: asks_git.then(|| implicit_inputs::git_state(host, &self.tree.source)).flatten(),
+            searched: SearchedFolders::of(host, self.tree),
+            ..AskedInputs::default()
+        }
+    }
+
+    /// Adds what is known after a build.
+    pub(super) fn complete(&self, asked: &mut AskedInputs, reply: &FileApiReply, read: &[String]) {
+        let host = self.job.host;
+        asked.variables.extend(self.outside_variables(&reply.scripts));
+        let values: Vec<&str> = reply.cache.values().map(String::as_str).collect();
+        asked.programs = implicit_inputs::found_programs(host, &values);
+        asked.beside = implicit_inputs::names_beside(host, &self.folders_beside(reply, read));
+    }
+
+    /// The folders of the project outside of the source folder from which the build read files, or in which it searched for headers.
+    fn folders_beside(&self, reply: &FileApiReply, read: &[String]) -> BTreeSet<String> {
+        let host = self.job.host;
+        let Some(root) = project_folder(host, &self.tree.source) else { return BTreeSet::new() };
+        let parents = read.iter().filter_map(|path| host.path(path).parent());
+        let includes = reply.targets.iter().flat_map(|target| &target.includes).map(|path| host.path(path));
+        let outer = self.tree.source.parent();
+        let is_beside = |path: &HostPath| {
+            path.is_inside(&root) && !path.is_inside(&self.tree.source) && !path.as_str().contains("/.")
+        };
+        parents.chain(includes).chain(outer).filter(is_beside).map(|path| path.to_string()).collect()
+    }
+
+    /// Hashes of the environment variables that scripts outside of the source folder name.
+    pub(super) fn outside_variables(&self, scripts: &[String]) -> BTreeMap<String, String> {
+        contents::outside_variables(self.job.host, scripts, &self.sources)
     }
 
     /// Whether a stamp describes the same content although time stamps differ, as after `touch`, a copy or a new checkout.
@@ -140,6 +186,7 @@ impl<'a> Reuse<'a> {
             && stamp.content.is_some()
             && stamp.content == self.key()
             && stamp.is_rest_up_to_date(self.job.host)
+            && stamp.asked.finds_same_programs(self.job.host)
     }
 
     /// Runs `ninja -t` in the build folder and returns its output.
@@ -175,6 +222,15 @@ impl<'a> Reuse<'a> {
     }
 }
 
+/// The folder of the project to which a source folder belongs. `None` if it is the source folder itself, or unknown.
+fn project_folder(host: &dyn ReadFiles, source: &HostPath) -> Option<HostPath> {
+    let is_project = |folder: &HostPath| {
+        ["gpubuild.toml", "Cargo.toml"].iter().any(|name| host.is_file(&folder.join(name)))
+    };
+    let found = std::iter::successors(Some(source.clone()), HostPath::parent).find(is_project)?;
+    (found != *source).then_some(found)
+}
+
 /// The file with the parts of a tree's last key.
 #[must_use]
 pub fn parts_path(tree: &PlannedTree) -> HostPath {
@@ -187,6 +243,10 @@ fn contents_path(tree: &PlannedTree) -> HostPath {
 
 fn restored_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("taken.json")
+}
+
+fn outside_path(tree: &PlannedTree) -> HostPath {
+    cmake::own_folder(tree).join("outside.json")
 }
 
 /// The CMake script that replaces sources with restored objects.

@@ -9,7 +9,7 @@ use gpubuild_host::{FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
 use serde_json::Value;
 
-use super::{Reuse, TREES};
+use super::{BuildStart, Reuse, TREES};
 use crate::cmake::file_api::FileApiReply;
 use crate::event::BuildEvent;
 use crate::exec::editor::EditorInfo;
@@ -37,7 +37,7 @@ impl Reuse<'_> {
     ) {
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return };
         self.save_parts(&parts);
-        if !self.writable || !self.contents.trusted {
+        if !self.writable || self.start != BuildStart::Empty {
             return;
         }
         let mut stored = None;
@@ -91,16 +91,19 @@ impl Reuse<'_> {
             return Ok(None);
         }
         let sources = self.sources_for_editors(reply)?;
-        let Some((outside, programs)) = self.outside(reply, stamp) else { return Ok(None) };
+        let Some(outside) = self.outside(reply, stamp) else { return Ok(None) };
         let label = format!("{} {}", self.job.project, tree.id);
         let entry = StoreEntry::new(host, &self.roots, TREES, parts.key(), label, &outputs.files, seconds);
+        let named = |(path, hash): (&String, &String)| (self.roots.with_placeholders(path), hash.clone());
         let inputs = EntryInputs {
             parts: parts.clone(),
             origin: tree.source.to_string(),
             outside,
-            programs,
+            programs: stamp.asked.programs.clone(),
             path_names: (!reply.unfound.is_empty()).then(|| entry::path_names(host)),
             processor,
+            variables: self.outside_variables(&reply.scripts),
+            beside: stamp.asked.beside.iter().map(named).collect(),
             read: stamp.read.iter().map(|path| self.roots.with_placeholders(path)).collect(),
             result: self.roots.with_placeholders_in(result),
             sources: self.roots.with_placeholders_in(sources),
@@ -139,34 +142,22 @@ impl Reuse<'_> {
         false
     }
 
-    /// Returns the hashes of external files that the build read, and the programs that it found on PATH. `None` if a file no
-    /// longer exists.
-    fn outside(
-        &mut self,
-        reply: &FileApiReply,
-        stamp: &BuildStamp,
-    ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
+    /// Returns the hashes of external files that the build read. `None` if a file no longer exists.
+    fn outside(&mut self, reply: &FileApiReply, stamp: &BuildStamp) -> Option<BTreeMap<String, String>> {
         let host = self.job.host;
         let mut paths: BTreeSet<String> = stamp.outside.keys().cloned().collect_set();
-        let mut programs = BTreeMap::new();
         for value in reply.cache.values() {
             let path = host.path(value);
             let is_internal = path.is_inside(&self.tree.build) || self.sources.contains_key(value);
-            if is_internal || !path.is_absolute() || !host.is_file(&path) {
-                continue;
-            }
-            paths.insert(value.clone());
-            if let Some(name) = path.file_name()
-                && gpubuild_host::find_program(host, name).first() == Some(&path)
-            {
-                programs.insert(name.to_owned(), value.clone());
+            if !is_internal && path.is_absolute() && host.is_file(&path) {
+                paths.insert(value.clone());
             }
         }
         let paths: Vec<String> = paths.into_iter().collect();
         let hashes = self.external.hashes(&paths);
         let named =
             paths.iter().zip(hashes).map(|(path, hash)| Some((self.roots.with_placeholders(path), hash?)));
-        Some((named.collect::<Option<_>>()?, programs))
+        named.collect()
     }
 }
 

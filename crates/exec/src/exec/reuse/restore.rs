@@ -58,7 +58,7 @@ impl Reuse<'_> {
         let host = self.job.host;
         let mut why = Miss::Absent;
         for folder in entry::candidates(store, TREES, key, &self.roots) {
-            match self.usable_entry(&folder) {
+            match self.usable_entry(&folder, key) {
                 Ok(found) => return Ok((folder, found)),
                 Err(Miss::Absent) => {}
                 Err(miss) => {
@@ -94,9 +94,9 @@ impl Reuse<'_> {
     }
 
     /// Reads the entry in a folder and checks that it is usable.
-    pub(super) fn usable_entry(&mut self, folder: &HostPath) -> Result<UsableEntry, Miss> {
+    pub(super) fn usable_entry(&mut self, folder: &HostPath, key: &str) -> Result<UsableEntry, Miss> {
         let (entry, inputs) =
-            StoreEntry::read_usable(self.job.host, folder, &self.roots, &mut self.external)?;
+            StoreEntry::read_usable(self.job.host, folder, key, &self.roots, &mut self.external)?;
         let built = self.built(&inputs)?;
         Ok(UsableEntry { entry, inputs, built })
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_host::HostPath;
 
-use super::{Reuse, objects_path, reused_path};
+use super::{BuildStart, Reuse, objects_path, reused_path};
 use crate::cmake::file_api::FileApiReply;
 use crate::event::BuildEvent;
 use crate::exec::collect;
@@ -28,7 +28,7 @@ impl Reuse<'_> {
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return Ok(false) };
         // With restored objects the list of compile commands would be incomplete.
         let is_on = |name: &str| tree.cache.get(name).is_some_and(|value| value == "ON");
-        if !self.fresh || is_on("CMAKE_EXPORT_COMPILE_COMMANDS") {
+        if self.start == BuildStart::Incremental || is_on("CMAKE_EXPORT_COMPILE_COMMANDS") {
             return Ok(false);
         }
         let (Some(steps), Some(all)) =
@@ -50,6 +50,7 @@ impl Reuse<'_> {
                 tree: &parts,
                 outputs: &self.outputs,
                 layouts: BTreeMap::new(),
+                without_file: BTreeSet::new(),
             };
             let parts = |one: CompiledTarget| context.parts(&one).map(|parts| (one, parts));
             all.into_iter().filter_map(parts).collect()
@@ -75,7 +76,8 @@ impl Reuse<'_> {
     fn restore_target(&mut self, store: &Store, parts: &KeyParts) -> Result<bool, BuildError> {
         let host = self.job.host;
         for folder in entry::candidates(store, OBJECTS, &parts.key(), &self.roots) {
-            let serving = StoreEntry::read_usable(host, &folder, &self.roots, &mut self.external);
+            let serving =
+                StoreEntry::read_usable(host, &folder, &parts.key(), &self.roots, &mut self.external);
             let Ok((entry, inputs)) = serving else { continue };
             match entry.restore(host, &folder, &self.roots) {
                 Ok(()) => {}
