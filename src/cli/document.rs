@@ -15,6 +15,11 @@ pub(super) fn check_replaceable(
     path: &HostPath,
     is_own: impl Fn(&str) -> bool,
 ) -> Result<(), Failure> {
+    let is_link = context.host.read_link(path).is_ok();
+    if is_link && context.host.is_dir(path) {
+        let message = format!("`{path}` is a link to a folder, and gpubuild did not make it");
+        return Err(Failure::usage(id!("file.not-ours"), message).hint("name a file, or remove the link"));
+    }
     if !context.host.is_file(path) {
         return Ok(());
     }

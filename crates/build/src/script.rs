@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
 use gpubuild_exec::exec::stage;
 use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use gpubuild_linker::search_path_arguments;
@@ -38,13 +39,13 @@ impl ScriptEnvironment {
 
     /// Adds a warning. Cargo shows it for workspace packages, and for other packages only if they fail.
     pub(super) fn warning(&mut self, text: &str) {
-        self.say(&format!("warning={text}"));
+        self.say(&format!("warning={}", clean::line(text)));
     }
 
     /// Adds lines with which cargo fails the package after the script ends.
     pub(super) fn error(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            self.say(&format!("error={line}"));
+            self.say(&format!("error={}", clean::line(line)));
         }
     }
 

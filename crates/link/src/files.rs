@@ -43,6 +43,20 @@ pub(crate) fn current_folder() -> Option<PathBuf> {
     std::env::current_dir().ok()
 }
 
+/// The id of the user who owns a file; `None` on platforms without such ids, or if it is unknown.
+pub(crate) fn owner(path: &Path) -> Option<u32> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).ok().map(|metadata| metadata.uid())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
+
 /// Opens a regular file. A pipe is refused at once instead of waiting for its writer, and a device because it need not end.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();

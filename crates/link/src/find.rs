@@ -1,11 +1,14 @@
 //! Finds the manifest.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::files::{self, Variables};
 
 /// The environment variable with the path of a manifest.
 pub(crate) const VARIABLE: &str = "GPUBUILD_MANIFEST";
+
+/// The variable with folders whose projects are used, whatever their owner.
+const SAFE_FOLDERS: &str = "GPUBUILD_SAFE_DIRECTORY";
 
 /// A project's configuration file.
 const PROJECT: &str = "gpubuild.toml";
@@ -30,6 +33,9 @@ pub(crate) fn manifest(variables: &Variables) -> FoundManifest {
         return FoundManifest::NoProject;
     };
     let path = root.join(PROJECT);
+    if let Some(message) = start.as_deref().and_then(|start| foreign(variables, start, root)) {
+        return FoundManifest::Unreadable { path, message };
+    }
     let text = files::read_text(&path).map_err(|error| error.to_string());
     match text.and_then(|text| name(&text)) {
         Ok(name) => {
@@ -41,11 +47,35 @@ pub(crate) fn manifest(variables: &Variables) -> FoundManifest {
     }
 }
 
+/// Why the project in a folder above the package is not used: another user of the machine may have left it there. The command has the
+/// same rule.
+fn foreign(variables: &Variables, package: &Path, root: &Path) -> Option<String> {
+    let own = files::owner(package)?;
+    let others = [root.to_owned(), root.join(PROJECT)];
+    let owner =
+        others.iter().filter_map(|path| files::owner(path)).find(|owner| *owner != own && *owner != 0)?;
+    let allowed = variables.get(SAFE_FOLDERS).unwrap_or_default();
+    let is_allowed = |folder: PathBuf| folder == *root || folder == *"*";
+    (root != package && !std::env::split_paths(allowed).any(is_allowed)).then(|| {
+        format!(
+            "it belongs to another user ({owner}) than this package ({own}): to use it, set {SAFE_FOLDERS} to `{}`",
+            root.display()
+        )
+    })
+}
+
 /// The project's name in the text of its file.
 fn name(text: &str) -> Result<String, String> {
     let file = toml_span::parse(text).map_err(|error| error.to_string())?;
     let name = file.pointer("/project/name").and_then(|name| name.as_str());
-    name.map(str::to_owned).ok_or_else(|| "`project.name` is missing".to_owned())
+    let name = name.ok_or_else(|| "`project.name` is missing".to_owned())?;
+    if is_below(name) { Ok(name.to_owned()) } else { Err(format!("`{name}` is not a valid `project.name`")) }
+}
+
+/// Whether a name from a file is a path that does not leave the folder to which it is joined.
+pub(crate) fn is_below(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]
@@ -61,5 +91,8 @@ mod tests {
         }
         assert_eq!(name("[project]").unwrap_err(), "`project.name` is missing");
         assert!(name("[project").is_err());
+        for unsafe_name in ["", "../x", "/x", "a/../../b"] {
+            assert!(name(&format!("project.name = '{unsafe_name}'")).is_err(), "{unsafe_name}");
+        }
     }
 }

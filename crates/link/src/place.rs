@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::files::{self, Variables};
+use crate::find::is_below;
 use crate::manifest::{Cargo, strings};
 
 /// The environment that `gpubuild venv` made for a project.
@@ -65,9 +66,12 @@ fn fill(folder: &Path, project: &str, beside: &[(PathBuf, String)]) -> io::Resul
     if beside.is_empty() && before.is_empty() {
         return Ok(());
     }
+    if let Some((_, name)) = beside.iter().find(|(_, name)| !is_below(name)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("`{name}` is not a name of a file")));
+    }
     let mut names: Vec<&str> = beside.iter().map(|(_, name)| name.as_str()).collect();
     names.sort_unstable();
-    for name in before.iter().filter(|name| !names.contains(&name.as_str())) {
+    for name in before.iter().filter(|name| is_below(name) && !names.contains(&name.as_str())) {
         files::remove(&folder.join(name))?;
     }
     for (from, name) in beside {
@@ -116,5 +120,7 @@ mod tests {
         assert!(files::is_file(&program.join("a/one.so")) && files::is_file(&program.join("two.so")));
         fill(&program, "x", &beside[1..]).unwrap();
         assert!(!files::is_file(&program.join("a/one.so")) && files::is_file(&program.join("two.so")));
+        let outside = [(beside[1].0.clone(), "../outside.so".to_owned())];
+        assert!(fill(&program, "x", &outside).is_err());
     }
 }

@@ -16,6 +16,12 @@ pub(crate) const BACKENDS: [&str; 7] = ["cpu", "cuda", "rocm", "metal", "vulkan"
 /// The modules code of a program that links all its backends.
 const NO_MODULES: &str = include_str!("linked.rs.in");
 
+/// A message without control characters and without `##[` and `##vso[`, which CI services obey anywhere in a line.
+fn visible(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect::<String>().replace("##", "# #")
+}
+
 /// Lines for cargo.
 #[derive(Default)]
 pub(crate) struct BuildScript {
@@ -35,13 +41,13 @@ impl BuildScript {
     }
 
     pub(crate) fn warning(&mut self, text: &str) {
-        self.say(&format!("warning={text}"));
+        self.say(&format!("warning={}", visible(text)));
     }
 
     /// Adds lines with which cargo fails the package after the script ends.
     pub(crate) fn error(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            self.say(&format!("error={line}"));
+            self.say(&format!("error={}", visible(line)));
         }
     }
 

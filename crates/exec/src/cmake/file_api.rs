@@ -1,8 +1,8 @@
 //! CMake's file API: the query that gpubuild writes, and a reader for CMake's reply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::order::SortIndirect as _;
+use gpubuild_core::order::{CollectSorted as _, SortIndirect as _};
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::Compiler;
 use serde::de::DeserializeOwned;
@@ -135,6 +135,13 @@ pub struct CmakeToolchain {
 }
 
 impl FileApiReply {
+    /// The scripts that may read environment variables: those that are not part of CMake, and CMake's own that find packages.
+    #[must_use]
+    pub fn asking_scripts(&self) -> BTreeSet<&String> {
+        let finds = self.inputs.iter().filter(|path| path.contains("/Find"));
+        self.scripts.iter().chain(finds).collect_set()
+    }
+
     /// The target named `name`.
     #[must_use]
     pub fn target(&self, name: &str) -> Option<&CmakeTarget> {

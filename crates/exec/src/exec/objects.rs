@@ -20,7 +20,7 @@ use crate::store::implicit_inputs::{self, ExternalHashes};
 use crate::store::key::KeyParts;
 use crate::store::roots::TreeRoots;
 use crate::store::sha256;
-use crate::store::table::{StampTable, may_be_header};
+use crate::store::table::{StampTable, may_be_included};
 
 /// Kind of the store entries that contain the objects of a target.
 pub(super) const OBJECTS: &str = "objects";
@@ -219,12 +219,12 @@ impl ObjectContext<'_, '_> {
         let mut names: Vec<String> = if path.is_inside(&self.roots.source) {
             let start = format!("{}/", path.as_str().trim_end_matches('/'));
             let below = self.sources.keys().filter_map(|file| file.strip_prefix(&start));
-            below.filter(|name| may_be_header(name)).map(str::to_owned).collect()
+            below.filter(|name| may_be_included(name)).map(str::to_owned).collect()
         } else {
             self.host.list(&path).unwrap_or_default()
         };
         if path.is_inside(&self.roots.build) {
-            names.retain(|name| may_be_header(name));
+            names.retain(|name| may_be_included(name));
         }
         let layout = sha256(names.join("\n").as_bytes());
         self.layouts.insert(folder.to_owned(), layout.clone());

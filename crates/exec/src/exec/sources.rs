@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::project::SourceCopy;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ struct SourceRecord {
     to: BTreeMap<String, FileStamp>,
     /// Hashes of the patches.
     patches: Vec<String>,
+    /// Files that a patch changed in the copy. Without the list, which earlier versions did not write, it may be any.
+    patched: Option<BTreeSet<String>>,
 }
 
 /// Updates the copy. Unchanged files keep their time stamps, so that they are not compiled again.
@@ -33,7 +36,7 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
     let from = below(&walk(host, &copy.from, &job.root)?, &copy.from);
     let diffs = read_patches(host, copy)?;
     let hashes: Vec<String> = diffs.iter().map(|text| crate::store::sha256(text.as_bytes())).collect();
-    if last.from == from && last.patches == hashes && !last.to.is_empty() {
+    if last.from == from && last.patches == hashes && last.patched.is_some() && !last.to.is_empty() {
         let to = below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to);
         if to == last.to {
             return Ok(());
@@ -46,7 +49,9 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
             continue;
         }
         let target = copy.to.join(name);
-        let same = last.from.get(name) == Some(stamp)
+        let was_original = last.patched.as_ref().is_some_and(|patched| !patched.contains(name));
+        let same = was_original
+            && last.from.get(name) == Some(stamp)
             && last.to.get(name).is_some_and(|was| files::stamp(host, &target) == Some(*was));
         if !same {
             if let Some(parent) = target.parent() {
@@ -74,7 +79,8 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
         }
     }
     let to = below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to);
-    crate::store::write_json(host, &path, &SourceRecord { from, to, patches: hashes })
+    let patched = Some(changed.into_keys().collect_set());
+    crate::store::write_json(host, &path, &SourceRecord { from, to, patches: hashes, patched })
         .map_err(|error| BuildError::io("write", &path, &error))
 }
 

@@ -164,7 +164,7 @@ impl TreeRun<'_> {
         let last_reply = self.reply();
         let configured = last_reply.as_ref().ok();
         if let Some(reply) = configured {
-            asked.variables.extend(reuse.outside_variables(&reply.scripts));
+            asked.variables.extend(reuse.outside_variables(reply));
         }
         reuse.remove_stale(configured, self.ninja)?;
         let always = reuse.affects_configuration(stamp.as_ref(), configured, self.ninja);
@@ -354,8 +354,7 @@ impl TreeRun<'_> {
             return Err(BuildError::Configure { tree, error, causes, log });
         }
         self.refuse_unused()?;
-        let scripts = self.reply()?.scripts;
-        let outside = contents::outside_variables(host, &scripts, sources);
+        let outside = contents::outside_variables(host, self.reply()?.asking_scripts(), sources);
         let configured = Configured {
             variables: wanted.variables.clone().into_iter().chain(outside).collect(),
             ..wanted.clone()

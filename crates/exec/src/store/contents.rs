@@ -154,15 +154,15 @@ fn is_script(path: &str) -> bool {
     ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end))
 }
 
-/// Hashes of the variables that CMake scripts name which are outside of the source folder, or have another name than scripts.
+/// Hashes of the variables that CMake scripts name which are outside of the source folder or have another name than scripts.
 #[must_use]
 pub fn outside_variables(
     host: &dyn ReadFiles,
-    scripts: &[String],
+    scripts: BTreeSet<&String>,
     sources: &FileSnapshot,
 ) -> BTreeMap<String, String> {
-    let outside = scripts.iter().filter(|path| !sources.contains_key(*path) || !is_script(path));
-    let read = outside.filter_map(|path| {
+    let others = scripts.into_iter().filter(|path| !sources.contains_key(*path) || !is_script(path));
+    let read = others.filter_map(|path| {
         FileHash::read_script(host, &host.path(path), super::files::stamp(host, &host.path(path))?)
     });
     let names = read.flat_map(|script| script.variables);

@@ -379,8 +379,8 @@ fn corresponding_path(host: &dyn ReadFiles, path: &str, origin: &HostPath, roots
     let shared = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
     let up = "../".repeat(from.len() - shared);
     let here = roots.source.join(&format!("{up}{}", to[shared..].join("/"))).normalized();
-    // Paths that share only the root are unrelated.
-    let is_unrelated = shared <= 1 || !host.exists(&here);
+    // Paths that share only the root are unrelated, as are caches and environments of a user.
+    let is_unrelated = shared <= 1 || (path.contains("/.") && !host.exists(&here));
     if is_unrelated { absolute.to_string() } else { here.to_string() }
 }
 

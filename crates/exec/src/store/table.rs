@@ -33,6 +33,8 @@ pub struct StampTable {
     pub intermediate: Vec<String>,
     /// Extensions of headers.
     pub headers: Vec<String>,
+    /// Extensions of files that no source includes.
+    pub never_included: Vec<String>,
 }
 
 impl StampTable {
@@ -67,11 +69,11 @@ pub fn has_extension(name: &str, extensions: &[String]) -> bool {
     extension.is_some_and(|extension| extensions.contains(&extension))
 }
 
-/// Whether a compiler may include a file with this path as a header.
+/// Whether a source may include a file with this path. Sources and definitions are included as well as headers.
 #[must_use]
-pub fn may_be_header(path: &str) -> bool {
+pub fn may_be_included(path: &str) -> bool {
     let name = file_name(path);
-    !name.contains('.') || has_extension(name, &StampTable::embedded().headers)
+    !name.starts_with('.') && !has_extension(name, &StampTable::embedded().never_included)
 }
 
 /// The last name of a path of any system.

@@ -6,7 +6,7 @@ use gpubuild_core::secret;
 use crate::Os;
 
 /// Names of variables that affect GPUs, toolkits, compilers or the system.
-const VARIABLES: [&str; 53] = [
+const VARIABLES: [&str; 57] = [
     "APPDATA",
     "APPTAINER_CONTAINER",
     "APPTAINER_NAME",
@@ -31,8 +31,12 @@ const VARIABLES: [&str; 53] = [
     "LIBRARY_PATH",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
+    "LIBCLANG_PATH",
+    "LLVM_HOME",
+    "LLVM_PATH",
     "LOCALAPPDATA",
     "MACOSX_DEPLOYMENT_TARGET",
+    "MSYSTEM",
     "NUMBER_OF_PROCESSORS",
     "PATH",
     "PATHEXT",

@@ -156,7 +156,7 @@ impl<'a> Reuse<'a> {
     /// Adds what is known after a build.
     pub(super) fn complete(&self, asked: &mut AskedInputs, reply: &FileApiReply, read: &[String]) {
         let host = self.job.host;
-        asked.variables.extend(self.outside_variables(&reply.scripts));
+        asked.variables.extend(self.outside_variables(reply));
         let values: Vec<&str> = reply.cache.values().map(String::as_str).collect();
         asked.programs = implicit_inputs::found_programs(host, &values);
         asked.beside = implicit_inputs::names_beside(host, &self.folders_beside(reply, read));
@@ -176,8 +176,8 @@ impl<'a> Reuse<'a> {
     }
 
     /// Hashes of the environment variables that scripts outside of the source folder name.
-    pub(super) fn outside_variables(&self, scripts: &[String]) -> BTreeMap<String, String> {
-        contents::outside_variables(self.job.host, scripts, &self.sources)
+    pub(super) fn outside_variables(&self, reply: &FileApiReply) -> BTreeMap<String, String> {
+        contents::outside_variables(self.job.host, reply.asking_scripts(), &self.sources)
     }
 
     /// Whether a stamp describes the same content although time stamps differ, as after `touch`, a copy or a new checkout.

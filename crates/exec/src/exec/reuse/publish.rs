@@ -102,7 +102,7 @@ impl Reuse<'_> {
             programs: stamp.asked.programs.clone(),
             path_names: (!reply.unfound.is_empty()).then(|| entry::path_names(host)),
             processor,
-            variables: self.outside_variables(&reply.scripts),
+            variables: self.outside_variables(reply),
             beside: stamp.asked.beside.iter().map(named).collect(),
             read: stamp.read.iter().map(|path| self.roots.with_placeholders(path)).collect(),
             result: self.roots.with_placeholders_in(result),
