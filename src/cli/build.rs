@@ -265,7 +265,7 @@ fn execute(
 ) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     let PlannedBuild { mut project, mut machine, mut plan, selection, catalogue } = planned;
     if plan.binary.is_some() && !arguments.no_binary {
-        exec::binary::check_cargo(context.host, &project.build_root).map_err(|error| failure(&error))?;
+        exec::binary::check_cargo(context.host).map_err(|error| failure(&error))?;
     }
     let network = arguments.network.network(context.host);
     let find_links = provision::folders(context, &arguments.find_links)?;

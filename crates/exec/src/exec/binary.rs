@@ -1,4 +1,4 @@
-//! Builds the Rust program with cargo, using the manifest, unless all of its inputs are unchanged.
+//! Builds the Rust program with cargo, using the manifest. Only cargo knows all inputs of a program, so it runs every time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::event::FirstError;
 use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
 use crate::store::files::{self, FileSnapshot};
-use crate::store::{self, hash_file, sha256};
+use crate::store::{self, hash_file};
 
 /// Time limit for cargo. Release builds of large programs with link-time optimisation take hours.
 const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
@@ -27,11 +27,9 @@ pub const BUILT: &str = "GPUBUILD_BUILT";
 /// The stamp is not part of the manifest because the program's build script watches the manifest.
 const STAMP: &str = "binary.json";
 
+/// The last program that was built.
 #[derive(Debug, Serialize, Deserialize)]
 struct BinaryStamp {
-    key: String,
-    /// `None` if not all inputs are known; cargo then runs every time.
-    inputs: Option<FileSnapshot>,
     artifact: Artifact,
     output: FileSnapshot,
 }
@@ -42,14 +40,13 @@ pub fn last_built(host: &dyn ReadFiles, root: &HostPath) -> Option<Artifact> {
     store::read_json::<BinaryStamp>(host, &root.join(STAMP)).map(|stamp| stamp.artifact)
 }
 
-/// Checks that cargo is installed, so that a build does not fail after it has compiled everything else. A program that was built
-/// before may need no cargo.
+/// Checks that cargo is installed, so that a build does not fail after it has compiled everything else.
 ///
 /// # Errors
 /// [`BuildError::Run`] if it is not found.
-pub fn check_cargo(host: &dyn ReadFiles, root: &HostPath) -> Result<(), BuildError> {
+pub fn check_cargo(host: &dyn ReadFiles) -> Result<(), BuildError> {
     let cargo = cargo(host);
-    if last_built(host, root).is_some() || !find_program(host, cargo).is_empty() {
+    if !find_program(host, cargo).is_empty() {
         return Ok(());
     }
     Err(BuildError::Run(RunError::NotFound { program: cargo.to_owned() }))
@@ -69,22 +66,19 @@ pub(super) fn build(
 ) -> Result<(Artifact, TreeState), BuildError> {
     let host = job.host;
     let stamp_path = job.root.join(STAMP);
-    let key = key(host, binary, manifest, &job.root);
     let stamp: Option<BinaryStamp> = store::read_json(host, &stamp_path);
-    if let Some(stamp) = &stamp
-        && stamp.key == key
-        && stamp.inputs.as_ref().is_some_and(|inputs| is_current(host, binary, inputs))
-        && files::unchanged(host, &stamp.output)
-    {
-        return Ok((stamp.artifact.clone(), TreeState::Unchanged));
-    }
-    if let Some(stamp) = stamp.filter(|stamp| !changed::is_intact(host, &stamp.artifact, Some(&stamp.output)))
-    {
-        remove_program(host, &host.path(&stamp.artifact.path))?;
+    let intact = stamp.filter(|stamp| changed::is_intact(host, &stamp.artifact, Some(&stamp.output)));
+    if let (None, Some(last)) = (&intact, last_built(host, &job.root)) {
+        remove_program(host, &host.path(&last.path))?;
     }
     host.remove(&stamp_path).map_err(|error| BuildError::io("remove", &stamp_path, &error))?;
-    (job.sink)(&BuildEvent::Linking { package: binary.package.to_string() });
-    let executable = run_cargo(job, binary, manifest_path, manifest)?;
+    let CargoProgram { executable, fresh } = run_cargo(job, binary, manifest_path, manifest)?;
+    let unchanged = intact
+        .filter(|last| fresh && last.artifact.path == executable && files::unchanged(host, &last.output));
+    if let Some(stamp) = unchanged {
+        write_stamp(host, &stamp_path, &stamp)?;
+        return Ok((stamp.artifact, TreeState::Unchanged));
+    }
     let path = host.path(&executable);
     let (sha256, bytes) = hash_file(host, &path).map_err(|error| BuildError::io("read", &path, &error))?;
     let artifact = Artifact {
@@ -96,12 +90,14 @@ pub(super) fn build(
         symbols: None,
         device_code: Vec::new(),
     };
-    let inputs = inputs(host, binary, &path, manifest);
     let output = files::snapshot(host, [executable.as_str()]);
-    let stamp = BinaryStamp { key, inputs, artifact: artifact.clone(), output };
-    store::write_json(host, &stamp_path, &stamp)
-        .map_err(|error| BuildError::io("write", &stamp_path, &error))?;
-    Ok((artifact, TreeState::Built))
+    let stamp = BinaryStamp { artifact, output };
+    write_stamp(host, &stamp_path, &stamp)?;
+    Ok((stamp.artifact, TreeState::Built))
+}
+
+fn write_stamp(host: &dyn WriteFiles, path: &HostPath, stamp: &BinaryStamp) -> Result<(), BuildError> {
+    store::write_json(host, path, stamp).map_err(|error| BuildError::io("write", path, &error))
 }
 
 /// Removes a program that changed since cargo built it. Cargo checks neither size nor content of its outputs: it links the
@@ -125,7 +121,7 @@ fn run_cargo(
     binary: &PlannedBinary,
     manifest_path: &HostPath,
     manifest: &Manifest,
-) -> Result<String, BuildError> {
+) -> Result<CargoProgram, BuildError> {
     let mut command = Command::new(cargo(job.host), DEADLINE)
         .arg("build")
         .args(["--profile", binary.profile.as_str()])
@@ -148,10 +144,18 @@ fn run_cargo(
     let variable = if is_found { BUILT } else { "GPUBUILD_MANIFEST" };
     command = command.env(variable, manifest_path.as_str());
     let mut log = BuildLog::new(job, "cargo", job.root.join("cargo.log"));
-    let output = log.run_with(&command, &mut |line| !line.starts_with('{'))?;
-    let executable = log.last().iter().rev().find_map(|line| executable(line));
-    if let Some(executable) = executable.filter(|_| output.success()) {
-        return Ok(executable);
+    let mut is_announced = false;
+    let output = log.run_with(&command, &mut |line| {
+        if !is_announced && line.trim_start().starts_with("Compiling ") {
+            is_announced = true;
+            (job.sink)(&BuildEvent::Linking { package: binary.package.to_string() });
+        }
+        let is_result = line.trim_start().starts_with("Finished ");
+        !line.starts_with('{') && (is_announced || !is_result)
+    })?;
+    let program = log.last().iter().rev().find_map(|line| CargoProgram::parse(line));
+    if let Some(program) = program.filter(|_| output.success()) {
+        return Ok(program);
     }
     let output_lines: Vec<&String> = log.last().iter().filter(|line| !line.starts_with('{')).collect();
     let missing = || {
@@ -191,90 +195,28 @@ fn project_root(root: &HostPath) -> Option<HostPath> {
     }
 }
 
-/// The path of the program in a JSON message of cargo; `None` for other lines.
-fn executable(line: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct CargoMessage {
-        reason: String,
-        executable: Option<String>,
+/// A program that cargo reports.
+#[derive(Debug, PartialEq, Eq)]
+struct CargoProgram {
+    executable: String,
+    /// Whether nothing was to be done.
+    fresh: bool,
+}
+
+impl CargoProgram {
+    /// The program in a JSON message of cargo; `None` for other lines.
+    fn parse(line: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct CargoMessage {
+            reason: String,
+            executable: Option<String>,
+            #[serde(default)]
+            fresh: bool,
+        }
+        let message: CargoMessage = line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
+        let executable = message.executable.filter(|_| message.reason == "compiler-artifact")?;
+        Some(Self { executable, fresh: message.fresh })
     }
-    let message: CargoMessage = line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
-    message.executable.filter(|_| message.reason == "compiler-artifact")
-}
-
-fn key(host: &dyn ReadFiles, binary: &PlannedBinary, manifest: &Manifest, root: &HostPath) -> String {
-    let env = host.env().iter().filter(|(name, _)| affects_cargo(name)).collect::<Vec<_>>();
-    let trees: Vec<_> = manifest.trees.iter().map(|tree| (&tree.key, &tree.files, &tree.link)).collect();
-    // The folders of an environment become part of the program's run-time search path.
-    let (folders, _) = crate::environment::search_path(host, root);
-    let parts =
-        (binary, env, &manifest.backends, trees, folders, &manifest.target, env!("CARGO_PKG_VERSION"));
-    sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
-}
-
-/// Whether a variable changes what cargo builds. Variables that cargo sets for its child processes are not included.
-fn affects_cargo(name: &str) -> bool {
-    const NAMES: [&str; 12] = [
-        "RUSTFLAGS",
-        "RUSTC",
-        "RUSTC_WRAPPER",
-        "RUSTUP_TOOLCHAIN",
-        "CARGO_ENCODED_RUSTFLAGS",
-        "CARGO_TARGET_DIR",
-        "GPUBUILD_MANIFEST",
-        "CC",
-        "CFLAGS",
-        "LDFLAGS",
-        "LIBRARY_PATH",
-        "SDKROOT",
-    ];
-    const STARTS: [&str; 3] = ["CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PROFILE_"];
-    NAMES.contains(&name) || STARTS.iter().any(|start| name.starts_with(start))
-}
-
-/// All inputs of the program: the files in cargo's depfile, every file of the package, and cargo's configuration files.
-/// `None` if there is no depfile, or if it lists a folder outside the package.
-fn inputs(
-    host: &dyn ReadFiles,
-    binary: &PlannedBinary,
-    executable: &HostPath,
-    manifest: &Manifest,
-) -> Option<FileSnapshot> {
-    const CONFIG_FILES: [&str; 6] = [
-        "Cargo.toml",
-        "Cargo.lock",
-        ".cargo/config.toml",
-        ".cargo/config",
-        "rust-toolchain.toml",
-        "rust-toolchain",
-    ];
-    let stem = executable.file_name()?.trim_end_matches(".exe");
-    let listed = host.read_text(&executable.parent()?.join(&format!("{stem}.d"))).ok()?;
-    let mut paths = parse_depfile(&listed)?;
-    // Files of the package are always included. The content of other folders is unknown.
-    let is_external = |path: &String| !host.path(path).is_inside(&binary.package);
-    if paths.iter().any(|path| is_external(path) && host.is_dir(&host.path(path))) {
-        return None;
-    }
-    let mut folder = Some(binary.package.clone());
-    while let Some(here) = folder {
-        paths.extend(CONFIG_FILES.iter().map(|name| here.join(name).to_string()));
-        folder = here.parent();
-    }
-    paths.extend(manifest.trees.iter().flat_map(|tree| &tree.files).map(|file| file.path.clone()));
-    let mut inputs = files::snapshot(host, paths.iter().map(String::as_str));
-    inputs.extend(package_files(host, binary)?);
-    Some(inputs)
-}
-
-fn package_files(host: &dyn ReadFiles, binary: &PlannedBinary) -> Option<FileSnapshot> {
-    files::walk(host, &binary.package, &binary.package.join("target")).ok()
-}
-
-/// Whether all inputs are unchanged and the package has no new files.
-fn is_current(host: &dyn ReadFiles, binary: &PlannedBinary, inputs: &FileSnapshot) -> bool {
-    files::unchanged(host, inputs)
-        && package_files(host, binary).is_some_and(|now| now.keys().all(|path| inputs.contains_key(path)))
 }
 
 /// Parses the prerequisites of the first rule in a depfile. Spaces in names are escaped with a backslash.
@@ -324,9 +266,10 @@ mod tests {
     #[test]
     fn only_messages_about_programs_have_an_executable() {
         let line = r#"{"reason":"compiler-artifact","executable":"/t/infer","fresh":false}"#;
-        assert_eq!(executable(line).as_deref(), Some("/t/infer"));
-        assert_eq!(executable(r#"{"reason":"compiler-artifact","executable":null}"#), None);
-        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
-        assert_eq!(executable("Compiling"), None);
+        let program = CargoProgram { executable: "/t/infer".to_owned(), fresh: false };
+        assert_eq!(CargoProgram::parse(line), Some(program));
+        assert_eq!(CargoProgram::parse(r#"{"reason":"compiler-artifact","executable":null}"#), None);
+        assert_eq!(CargoProgram::parse(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(CargoProgram::parse("Compiling"), None);
     }
 }

@@ -43,7 +43,18 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
         }
     }
     let changed = changed(job, copy, &diffs)?;
-    let mut kept = BTreeSet::new();
+    let is_kept = |name: &String| changed.get(name).map_or(from.contains_key(name), Option::is_some);
+    let copied = if host.is_dir(&copy.to) {
+        below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to)
+    } else {
+        BTreeMap::new()
+    };
+    for name in copied.keys() {
+        if !is_kept(name) {
+            let old = copy.to.join(name);
+            host.remove(&old).map_err(|error| BuildError::io("remove", &old, &error))?;
+        }
+    }
     for (name, stamp) in &from {
         if changed.contains_key(name) {
             continue;
@@ -57,25 +68,21 @@ pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), Build
             if let Some(parent) = target.parent() {
                 host.create_dir_all(&parent).map_err(|error| BuildError::io("create", &parent, &error))?;
             }
+            // The folder had a file that is removed by now.
+            if host.is_dir(&target) {
+                host.remove(&target).map_err(|error| BuildError::io("remove", &target, &error))?;
+            }
             // Downloaded sources are read-only, but a project may write into its copy.
             host.copy(&copy.from.join(name), &target)
                 .and_then(|()| host.set_writable(&target))
                 .map_err(|error| BuildError::io("write", &target, &error))?;
         }
-        kept.insert(name.clone());
     }
     for (name, text) in &changed {
         let Some(text) = text else { continue };
         let target = copy.to.join(name);
         if host.read_text(&target).ok().as_ref() != Some(text) {
             host.write(&target, text.as_bytes()).map_err(|error| BuildError::io("write", &target, &error))?;
-        }
-        kept.insert(name.clone());
-    }
-    for name in below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to).keys() {
-        if !kept.contains(name) {
-            let old = copy.to.join(name);
-            host.remove(&old).map_err(|error| BuildError::io("remove", &old, &error))?;
         }
     }
     let to = below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to);

@@ -43,8 +43,8 @@ pub struct Outputs {
 /// Subfolders of a build folder that contain no results.
 const SKIPPED: [&str; 4] = ["CMakeFiles", ".cmake", "gpubuild", "Testing"];
 
-/// Maximum number of generated headers. With more of them the result is not stored.
-const MOST_HEADERS: usize = 5000;
+/// Maximum number of generated headers, and of files below a program. With more of them the result is not stored.
+const MOST_FILES: usize = 5000;
 
 /// Collects the files of a tree's result. `None` if they cannot be determined.
 #[must_use]
@@ -76,7 +76,12 @@ pub fn gather(
     for folder in &folders {
         add_siblings(host, &host.path(folder), &mut paths, &mut links);
     }
-    add_headers(host, &tree.build, &mut paths)?;
+    let programs = built.files.iter().filter(|file| file.kind == "executable");
+    for folder in programs.filter_map(|file| host.path(&file.path).parent()) {
+        add_files(host, &folder, &is_data, &mut paths)?;
+    }
+    let is_header = |name: &str| has_extension(name, &StampTable::embedded().headers);
+    add_files(host, &tree.build, &is_header, &mut paths)?;
     let files: Option<Vec<StoredOutput>> = paths.iter().map(|path| output(host, path, roots)).collect();
     Some(Outputs { files: files?, links })
 }
@@ -103,9 +108,23 @@ fn add_siblings(
     }
 }
 
-/// Adds generated headers, which dependents of the result may include. `None` if there are too many.
-fn add_headers(host: &dyn ReadFiles, build: &HostPath, paths: &mut BTreeSet<String>) -> Option<()> {
-    let mut pending = vec![build.clone()];
+/// Whether a file below the folder of a program may be data that it reads, such as a shader: it is not from CMake, Ninja or a compiler.
+fn is_data(name: &str) -> bool {
+    let table = StampTable::embedded();
+    !name.starts_with('.')
+        && !table.from_tools.iter().any(|known| known == name)
+        && !has_extension(name, &table.objects)
+}
+
+/// Adds the files below a folder whose names are wanted: generated headers, which dependents of the result may include, and data of
+/// programs. `None` if there are too many.
+fn add_files(
+    host: &dyn ReadFiles,
+    top: &HostPath,
+    is_wanted: &dyn Fn(&str) -> bool,
+    paths: &mut BTreeSet<String>,
+) -> Option<()> {
+    let mut pending = vec![top.clone()];
     let mut found = 0;
     while let Some(folder) = pending.pop() {
         for name in host.list(&folder).unwrap_or_default() {
@@ -120,14 +139,14 @@ fn add_headers(host: &dyn ReadFiles, build: &HostPath, paths: &mut BTreeSet<Stri
             let Ok(stat) = host.stat(&path) else { continue };
             match stat.kind {
                 FileKind::Directory => pending.push(path),
-                FileKind::File if has_extension(&name, &StampTable::embedded().headers) => {
+                FileKind::File if is_wanted(&name) => {
                     found += 1;
                     paths.insert(path.to_string());
                 }
                 _ => {}
             }
         }
-        if found > MOST_HEADERS {
+        if found > MOST_FILES {
             return None;
         }
     }

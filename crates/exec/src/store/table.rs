@@ -31,6 +31,10 @@ pub struct StampTable {
     pub ran_entries: Vec<String>,
     /// Extensions of intermediate files, which do not belong to results.
     pub intermediate: Vec<String>,
+    /// Files in a build folder that CMake and Ninja write for themselves.
+    pub from_tools: Vec<String>,
+    /// Extensions of files that compilers write for linkers.
+    pub objects: Vec<String>,
     /// Extensions of headers.
     pub headers: Vec<String>,
     /// Extensions of files that no source includes.
