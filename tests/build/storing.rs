@@ -88,6 +88,8 @@ fn store_miss_names_the_changed_input() {
     project.write("s.h", "#define S 5\n");
     assert_eq!((build(&project, "OFF").0, differs(&project)), (TreeState::Built, vec!["sources".to_owned()]));
     assert_eq!(answer(&project), "6 ./s.c");
+    project.host.remove(&project.path("build")).unwrap();
+    assert_eq!(build(&project, "OFF").0, TreeState::Built, "an earlier build used the folder");
     project.write("new.c", "");
     assert_eq!((build(&project, "OFF").0, differs(&project)), (TreeState::Built, vec!["sources".to_owned()]));
     project.host.remove(&project.path("src/new.c")).unwrap();
@@ -305,6 +307,9 @@ fn sources_changed_during_a_build_are_not_stored() {
     assert_eq!(build(), TreeState::Built);
     assert!(!changed(&project));
     assert_eq!(answer(&project).trim(), "7", "the next build picks up the change");
+    assert!(entries(&project).is_empty(), "an earlier build used the folder");
+    project.host.remove(&project.path("build")).unwrap();
+    assert_eq!(build(), TreeState::Built);
     assert_eq!(entries(&project).len(), 1);
 }
 
@@ -325,6 +330,7 @@ fn prune_keeps_recent_and_locked_entries() {
     let store = project.store.clone().unwrap();
     build(&project, "OFF");
     let first = entries(&project).remove(0);
+    project.host.remove(&project.path("build")).unwrap();
     build(&project, "ON");
     let second = entries(&project).into_iter().find(|path| *path != first).unwrap();
     project.host.remove(&store.root.join("objects")).unwrap();

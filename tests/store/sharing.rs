@@ -53,6 +53,7 @@ fn changed_result_uploads_only_what_changed() {
     let puts = |server: &Server| server.requests().iter().filter(|one| one.starts_with("PUT")).count();
     assert_eq!(puts(&server), 4, "two libraries, the inputs, the manifest");
     machine.write("vendor/more.c", "int more(void) { return 8; }\n");
+    machine.run(&["clean"]).succeeds();
     machine.build();
     assert_eq!(puts(&server), 3, "one library, the inputs, the manifest");
 }

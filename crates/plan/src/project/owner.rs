@@ -59,7 +59,7 @@ fn is_allowed(host: &dyn ReadFiles, folder: &HostPath, safe: &[String]) -> bool 
     let listed = host.env().get(SAFE_FOLDERS).unwrap_or_default().split(separator);
     let folder = real(folder.clone());
     let is_named = |entry: &str| match entry.strip_suffix("/*") {
-        _ if entry == "*" => true,
+        _ if matches!(entry, "*" | "/*") => true,
         Some(above) => host.path(above).is_absolute() && folder.is_inside(&real(host.path(above))),
         None => host.path(entry).is_absolute() && folder.key() == real(host.path(entry)).key(),
     };

@@ -29,7 +29,7 @@ use gpubuild_detect::diagnostic::{self, Diagnostic, DiagnosticId};
 use gpubuild_detect::id;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::links::LinkRefused;
-use gpubuild_host::{Host, HostPath, WriteFiles};
+use gpubuild_host::{Host, HostPath, ReadFiles, WriteFiles};
 use gpubuild_plan::project::FILE_NAME;
 use serde::Serialize;
 
@@ -83,6 +83,14 @@ pub enum PackError {
         from: String,
         /// Why the path is rejected.
         unfit: InvalidName,
+    },
+    /// A link of the project leads out of its checkout.
+    #[error("`{path}` is a link to `{target}`, outside of the project")]
+    LinkOutside {
+        /// The file that would be packed.
+        path: String,
+        /// What it leads to.
+        target: String,
     },
     /// A pattern in gpubuild.toml matches no file.
     #[error("`{0}` in [pack] of gpubuild.toml matches no file")]
@@ -145,6 +153,23 @@ pub enum PackError {
     Other(String),
 }
 
+/// Refuses a file of a project that is behind a link out of its checkout: it would be published. The checkout is that of git, or the
+/// project's folder.
+///
+/// # Errors
+/// [`PackError::LinkOutside`].
+pub(crate) fn check_link(host: &dyn ReadFiles, root: &HostPath, path: &HostPath) -> Result<(), PackError> {
+    let real = |path: &HostPath| host.canonical(path).unwrap_or_else(|_| path.normalized());
+    let root = real(root);
+    let is_checkout = |folder: &HostPath| host.exists(&folder.join(".git"));
+    let checkout = std::iter::successors(Some(root.clone()), HostPath::parent).find(is_checkout);
+    let target = real(path);
+    if target.is_inside(&checkout.unwrap_or(root)) {
+        return Ok(());
+    }
+    Err(PackError::LinkOutside { path: path.to_string(), target: target.to_string() })
+}
+
 impl PackError {
     pub(super) fn io(doing: &'static str, path: &HostPath, error: &std::io::Error) -> Self {
         Self::Io { doing, path: path.to_string(), message: error.to_string(), kind: error.kind() }
@@ -165,6 +190,7 @@ impl Diagnostic for PackError {
             Self::Rpath { .. } => id!("pack.rpath"),
             Self::Platform(_) => id!("pack.platform"),
             Self::Name { .. } => id!("pack.name"),
+            Self::LinkOutside { .. } => id!("pack.link-outside"),
             Self::NoMatch(_) => id!("pack.no-match"),
             Self::Foreign { .. } => id!("pack.out-foreign"),
             Self::Link(error) => error.id(),
@@ -191,6 +217,7 @@ impl Diagnostic for PackError {
             Self::Rpath { .. } => "link it with `-Wl,-rpath,$ORIGIN/../lib`, or its libraries statically",
             Self::Platform(_) => "link them statically, or add them to `leave` in [pack]",
             Self::Name { .. } => "rename it, or remove it from [pack]",
+            Self::LinkOutside { .. } => "replace the link by a copy of the file, or leave it out",
             Self::NoMatch(_) => "correct or remove the entry",
             Self::Foreign { .. } => {
                 "specify another folder with `--out`; packing replaces the folder's contents"

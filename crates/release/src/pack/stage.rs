@@ -14,7 +14,6 @@ use gpubuild_plan::artifacts::{LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
 use gpubuild_plan::project::source::lock::LockedSource;
 
-use super::PackError;
 use super::closure::{self, Closure, ClosureError, ClosureRules};
 use super::layer::{self, LayerKind, LayerPiece};
 use super::licences::Licences;
@@ -23,6 +22,7 @@ use super::package::CargoPackage;
 use super::rpath;
 use super::sbom::{self, SbomFile, SbomSource};
 use super::zig::{self, LinkedPart};
+use super::{PackError, check_link};
 use crate::unpack::names::Names;
 
 /// The maximum depth of subfolders in a library's data folder.
@@ -200,7 +200,9 @@ impl<'a> Staging<'a> {
             unfit,
         })?;
         let target = self.into.join(path);
-        self.host.link(from, &target).map_err(|error| PackError::io("copy", from, &error))?;
+        // A link itself would lead to another file from here.
+        let real = self.host.canonical(from).unwrap_or_else(|_| from.clone());
+        self.host.link(&real, &target).map_err(|error| PackError::io("copy", from, &error))?;
         self.staged.pieces.push(LayerPiece { path: path.to_owned(), from: target, executable, part });
         Ok(())
     }
@@ -259,6 +261,7 @@ impl<'a> Staging<'a> {
     pub(super) fn files(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
         for pattern in &request.table.include {
             for from in matches(self.host, request.root, pattern)? {
+                check_link(self.host, request.root, &from)?;
                 let inner = inner(request.root, &from);
                 self.add(&format!("share/{}/{inner}", request.name), &from, false, LayerKind::Files)?;
             }
@@ -294,6 +297,11 @@ impl<'a> Staging<'a> {
         for pattern in &request.table.licences {
             for from in matches(host, request.root, pattern)? {
                 licences.add(&format!("{}/{}", request.name, inner(request.root, &from)), from);
+            }
+        }
+        for piece in &licences.pieces {
+            if piece.from.is_inside(request.root) {
+                check_link(host, request.root, &piece.from)?;
             }
         }
         for piece in licences.pieces {

@@ -22,10 +22,10 @@ use super::module::{self, ModuleAbi};
 use super::tag::{self, PlatformTags};
 use super::vendor::{self, VendorLibrary, VendorWheels};
 use super::walk::FolderWalk;
-use crate::pack::PackError;
 use crate::pack::closure::{self, Closure, ClosureRules};
 use crate::pack::origin::LibraryPackage;
 use crate::pack::stage::{check_platform, linked_folders};
+use crate::pack::{PackError, check_link};
 use crate::unpack::names::Names;
 
 /// What a wheel is made of.
@@ -105,6 +105,9 @@ pub fn collect(host: &dyn ReadFiles, inputs: &WheelInputs<'_>) -> Result<WheelCo
     let mut walk = FolderWalk::new(host, &skips);
     walk.add(&folder, &package)?;
     let mut sources = walk.files;
+    for from in sources.values() {
+        check_link(host, inputs.root, from)?;
+    }
     let built = built(host, inputs, &package)?;
     let closure = dependencies(host, inputs, &built)?;
     let table = WheelTable::embedded();

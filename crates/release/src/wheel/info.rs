@@ -18,10 +18,10 @@ use super::module::ModuleAbi;
 use super::project::{AddedMetadata, Distinction, PythonProject};
 use super::variant::{self, LabelledVariant};
 use super::{WheelError, WrittenWheel};
-use crate::pack::PackError;
 use crate::pack::origin::LibraryPackage;
 use crate::pack::package::CargoPackage;
 use crate::pack::sbom::{self, SbomFile, SbomSource};
+use crate::pack::{PackError, check_link};
 
 /// The extra with the libraries of NVIDIA.
 pub const EXTRA: &str = "cuda";
@@ -237,7 +237,9 @@ pub fn own_licences(
     let Some(patterns) = &project.license_files else {
         let mut names = host.list(root).unwrap_or_default();
         names.retain(|name| is_licence(name) && host.is_file(&root.join(name)));
-        return Ok(names.into_iter().map(|name| (name.clone(), root.join(&name))).collect());
+        let files: LicenceFiles = names.into_iter().map(|name| (name.clone(), root.join(&name))).collect();
+        files.values().try_for_each(|path| check_link(host, root, path))?;
+        return Ok(files);
     };
     let mut files = LicenceFiles::new();
     for pattern in patterns {
@@ -247,6 +249,7 @@ pub fn own_licences(
         let found = search::glob(host, root.join(pattern).as_str());
         let before = files.len();
         for path in found.into_iter().filter(|path| host.is_file(path) && path.is_inside(root)) {
+            check_link(host, root, &path)?;
             let inner =
                 path.as_str()[root.as_str().len()..].trim_start_matches(['/', '\\']).replace('\\', "/");
             files.insert(inner, path);

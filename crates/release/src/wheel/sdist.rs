@@ -15,7 +15,7 @@ use super::info::{EXTRA, own_licences, readme};
 use super::project::{AddedMetadata, PythonProject};
 use super::walk::FolderWalk;
 use super::{WheelError, WrittenSdist};
-use crate::pack::PackError;
+use crate::pack::{PackError, check_link};
 use crate::unpack::names::Names;
 
 /// The time limit for `git ls-files`.
@@ -119,6 +119,9 @@ fn sources(
             && path != "PKG-INFO"
             && (out.key() == root.key() || !from.is_inside(out))
     });
+    for from in files.values() {
+        check_link(host, root, from)?;
+    }
     Ok(files)
 }
 
