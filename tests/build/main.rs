@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod damaged;
+mod existing;
 mod failing;
 mod farms;
 #[cfg(target_os = "linux")]

@@ -80,7 +80,30 @@ pub(crate) fn is_below(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn projects_of_other_users_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("package");
+        files::write(&package.join("build.rs"), b"").unwrap();
+        files::write(&folder.path().join(PROJECT), b"project.name = 'x'").unwrap();
+        let variables = |safe: &str| {
+            let values = [("CARGO_MANIFEST_DIR", package.to_str().unwrap()), (SAFE_FOLDERS, safe)];
+            Variables::new(values.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        };
+        assert!(matches!(manifest(&variables("")), FoundManifest::At(_)));
+        // Only root can give files away.
+        if std::os::unix::fs::chown(folder.path().join(PROJECT), Some(12345), None).is_err() {
+            return;
+        }
+        let FoundManifest::Unreadable { message, .. } = manifest(&variables("")) else {
+            panic!("it is used")
+        };
+        assert!(message.contains("another user (12345)") && message.contains(SAFE_FOLDERS), "{message}");
+        assert!(matches!(manifest(&variables(folder.path().to_str().unwrap())), FoundManifest::At(_)));
+    }
 
     #[test]
     fn the_name_is_read_in_all_toml_spellings() {

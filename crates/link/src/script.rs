@@ -16,10 +16,18 @@ pub(crate) const BACKENDS: [&str; 7] = ["cpu", "cuda", "rocm", "metal", "vulkan"
 /// The modules code of a program that links all its backends.
 const NO_MODULES: &str = include_str!("linked.rs.in");
 
-/// A message without control characters and without `##[` and `##vso[`, which CI services obey anywhere in a line.
+/// A message without hidden characters and without `##[` and `##vso[`, which CI services obey anywhere in a line.
 fn visible(text: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
-    text.chars().map(escaped).collect::<String>().replace("##", "# #")
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let shown = |c: char| match c {
+        '\n' | '\r' | '\t' => " ".to_owned(),
+        c if is_hidden(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(shown).collect::<String>().replace("##", "# #")
 }
 
 /// Lines for cargo.

@@ -66,8 +66,10 @@ fn line_breaks_are_replaced_and_files_are_watched_once() {
     script.watch(Path::new("/a"));
     script.watch(Path::new("/a"));
     script.error("what\n\n  hint: do\n");
+    script.error("##vso[a]\u{1b}[31m\u{202e}");
     assert_eq!(
         script.into_text(),
-        "cargo::warning=one two\ncargo::rerun-if-changed=/a\ncargo::error=what\ncargo::error=  hint: do\n"
+        "cargo::warning=one two\ncargo::rerun-if-changed=/a\ncargo::error=what\ncargo::error=  hint: do\n\
+         cargo::error=# #vso[a]\\u{1b}[31m\\u{202e}\n"
     );
 }
