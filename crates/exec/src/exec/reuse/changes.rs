@@ -10,9 +10,8 @@ use crate::cmake::file_api::FileApiReply;
 use crate::exec::error::BuildError;
 use crate::exec::stamp::{self, AskedInputs, BuildStamp};
 use crate::store::contents::{Contents, FileTrait};
-
-/// Parts of a key that CMake examines while it configures.
-const SEARCHED: [&str; 3] = ["environment", "packages", "programs"];
+use crate::store::implicit_inputs;
+use crate::store::key::KeyParts;
 
 /// Adds to `now` what changed since the last build that succeeded.
 pub(super) fn carry_over(before: Option<&Contents>, now: &mut Contents) {
@@ -25,12 +24,14 @@ pub(super) fn carry_over(before: Option<&Contents>, now: &mut Contents) {
 }
 
 impl Reuse<'_> {
-    /// Hash of what CMake examines while it configures: programs and packages that it finds, the environment, and what git reports.
+    /// Hash of what CMake examines while it configures: the programs and packages that it may find, and what git reports.
     pub(in crate::exec) fn searched(&self, asked: &AskedInputs) -> String {
-        let json = match &self.parts {
-            Some(parts) => serde_json::to_vec(&(SEARCHED.map(|part| parts.0.get(part)), &asked.git)),
-            None => serde_json::to_vec(asked),
-        };
+        let host = self.job.host;
+        let mut packages = KeyParts::default();
+        implicit_inputs::packages(host, self.tree, &mut packages);
+        let paths = |(name, path): (String, Option<HostPath>)| (name, path.map(|path| path.to_string()));
+        let programs: Vec<_> = implicit_inputs::programs(host).into_iter().map(paths).collect();
+        let json = serde_json::to_vec(&(packages, programs, &asked.git));
         crate::store::sha256(&json.expect("plain data serialises"))
     }
 
