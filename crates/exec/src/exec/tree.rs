@@ -198,10 +198,10 @@ impl TreeRun<'_> {
         let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
         // Removes names of targets, which Ninja also lists.
         read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
-        reuse.forget_changes()?;
         let external = read.iter().map(String::as_str).chain(found_files(host, self.tree, &reply));
         let mut outside = files::snapshot(host, external.filter(|path| !sources.contains_key(*path)));
         reuse.record_outside(&mut outside)?;
+        reuse.forget_changes()?;
         reuse.complete(&mut asked, &reply, &read);
         let content = reuse.key().filter(|_| changed.is_empty());
         let stamp = BuildStamp::new(key, content, sources, outside, self.outputs(&built), read, built)

@@ -1,9 +1,10 @@
 //! Removes stale files of an earlier build in the same folder before CMake and Ninja run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::order::CollectSorted as _;
 use gpubuild_host::HostPath;
+use serde::{Deserialize, Serialize};
 
 use super::{
     BuildStart, RestoredFiles, Reuse, contents_path, ninja_log, outside_path, restored_path, reused_path,
@@ -13,6 +14,14 @@ use crate::cmake::file_api::FileApiReply;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
 use crate::store::files::{self, FileSnapshot, FileStamp};
+
+/// A file outside of the source folder that a build has read.
+#[derive(Debug, Serialize, Deserialize)]
+struct OutsideFile {
+    stamp: FileStamp,
+    /// Empty without a store.
+    sha256: String,
+}
 
 impl Reuse<'_> {
     /// Removes restored files, and outputs that Ninja would not rebuild although their sources changed. Ninja compares time
@@ -47,17 +56,13 @@ impl Reuse<'_> {
         if let Some(last) = host.stat(&ninja_log(self.tree)).ok().and_then(|stat| stat.modified) {
             let unseen = self.unseen_changes(last);
             let path = outside_path(self.tree);
-            let known: FileSnapshot = crate::store::read_json(host, &path).unwrap_or_default();
-            let now = files::snapshot(host, known.keys().map(String::as_str));
-            // A file that no longer exists makes Ninja or CMake fail if it is still needed.
-            let outside: BTreeSet<String> = now
-                .iter()
-                .filter(|(path, stamp)| known[*path] != **stamp)
-                .map(|(path, _)| path.clone())
-                .collect_set();
+            let known: BTreeMap<String, OutsideFile> =
+                crate::store::read_json(host, &path).unwrap_or_default();
+            let outside = self.changes_outside(&known);
             self.invalidate(&unseen, &outside, reply, ninja).map_err(failed)?;
             if !outside.is_empty() {
-                crate::store::write_json(host, &path, &now).map_err(failed)?;
+                let left = self.outside_files(&files::snapshot(host, known.keys().map(String::as_str)));
+                crate::store::write_json(host, &path, &left).map_err(failed)?;
             }
         }
         self.contents.write(host, &contents_path(self.tree)).map_err(failed)
@@ -87,8 +92,41 @@ impl Reuse<'_> {
             self.parts = None;
         }
         let path = outside_path(self.tree);
-        crate::store::write_json(self.job.host, &path, outside)
+        let files = self.outside_files(outside);
+        crate::store::write_json(self.job.host, &path, &files)
             .map_err(|error| BuildError::io("write", &path, &error))
+    }
+
+    fn outside_files(&mut self, snapshot: &FileSnapshot) -> BTreeMap<String, OutsideFile> {
+        let paths: Vec<String> = snapshot.keys().cloned().collect();
+        let hashes = if self.job.store.is_some() { self.external.hashes(&paths) } else { Vec::new() };
+        let hashes = hashes.into_iter().chain(std::iter::repeat(None)).map(Option::unwrap_or_default);
+        let file = |((path, stamp), sha256): ((&String, &FileStamp), String)| {
+            let sha256 = if *stamp == FileStamp::default() { String::new() } else { sha256 };
+            (path.clone(), OutsideFile { stamp: *stamp, sha256 })
+        };
+        snapshot.iter().zip(hashes).map(file).collect()
+    }
+
+    /// The recorded files with another content. A new hard link changes the times of a file and not its content. A file that no longer
+    /// exists makes Ninja or CMake fail if it is still needed.
+    fn changes_outside(&mut self, known: &BTreeMap<String, OutsideFile>) -> BTreeSet<String> {
+        let now = files::snapshot(self.job.host, known.keys().map(String::as_str));
+        let touched: Vec<String> = now
+            .iter()
+            .filter(|(path, stamp)| known[*path].stamp != **stamp)
+            .map(|(path, _)| path.clone())
+            .collect();
+        let hashes = self.external.hashes(&touched);
+        let differs = |(path, hash): &(String, Option<String>)| {
+            let was = &known[path];
+            if was.sha256.is_empty() {
+                (was.stamp.size, was.stamp.modified) != (now[path].size, now[path].modified)
+            } else {
+                hash.as_ref() != Some(&was.sha256)
+            }
+        };
+        touched.into_iter().zip(hashes).filter(differs).map(|(path, _)| path).collect()
     }
 
     /// Removes what was built from changed sources (`unseen`) and files outside of the source folder.
